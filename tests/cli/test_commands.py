@@ -73,7 +73,7 @@ def test_schedule_passes_on_what_it_is_told(terminal: Terminal, server: FakeServ
         "--namespace", "blue",
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
-    assert "fires in" in ran.out
+    assert "is due in" in ran.out
     sent = server.timers.requests()[0].schedule
     template = sent.template
     assert (sent.namespace, sent.items.items[0].key, template.priority) == ("blue", "k1", 4)

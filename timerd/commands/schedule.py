@@ -116,7 +116,7 @@ def _sentence(task: Task) -> str:
     when = f"in {shown_span(ahead)}" if ahead > timedelta() else "now"
     if task.outcome.name == "KEPT":
         return f"The key is in use: task {task.id} keeps it."
-    return f"Scheduled: {task.id} fires {when}, at {shown(task.fire_time)}."
+    return f"Scheduled: {task.id} is due {when}, at {shown(task.fire_time)}."
 
 
 async def _many(call: CommandCall, queue: str, file: Path, due: datetime | timedelta, shared: dict[str, Any]) -> None:

@@ -48,11 +48,13 @@ def name(value: object, field: str) -> str:
     """Text that says which task is meant."""
     given = text(value, field)
     if not given:
-        raise invalid(f"`{field}` is empty: give its text, or leave it out.", field)
+        raise invalid(f"`{field}` is empty: give its text.", field)
     return given
 
 
 def optional_name(value: object, field: str) -> str | None:
+    if value == "":
+        raise invalid(f"`{field}` is empty: give its text, or leave it out.", field)
     return None if value is None else name(value, field)
 
 
