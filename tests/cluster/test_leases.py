@@ -4,6 +4,7 @@ ports and partitions."""
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -169,6 +170,16 @@ async def test_a_new_form_is_written_once_all_who_live_understand_it() -> None:
     await members.run(3)
     assert "ordering" not in known_by_all(new.member.announced())
     assert KEEPS_FIELDS not in known_by_all(new.member.announced())
+
+
+async def test_who_has_left_leaves_an_entry_that_the_release_before_can_read() -> None:
+    """That one does not know the field, and refuses an entry with it: a cluster goes back when all have left."""
+    members = Members()
+    one = await members.join("a")
+    await one.member.left()
+    [stored] = await members.store.read([instance_key("a")])
+    assert stored is not None
+    assert set(json.loads(stored)) == {"name", "address", "incarnation", "counter", "state", "beat_at_ms"}
 
 
 async def test_who_died_is_not_asked_and_who_was_not_seen_yet_is() -> None:

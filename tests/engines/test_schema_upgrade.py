@@ -44,10 +44,11 @@ def settings(cassandra_found: Found) -> Iterator[CassandraSettings]:
 
 @pytest.fixture
 def become(monkeypatch: pytest.MonkeyPatch) -> Become:
-    known = schema.statements
+    known, known_additions = schema.statements, schema.ADDITIONS
 
-    def change(*added: str) -> None:
+    def change(*added: str, is_addition: bool = False) -> None:
         monkeypatch.setattr(schema, "NEWEST", NEWEST + bool(added))
+        monkeypatch.setattr(schema, "ADDITIONS", known_additions | ({NEWEST + 1} if is_addition else set()))
         monkeypatch.setattr(schema, "statements", lambda step, kinds: known(step, kinds) if step <= NEWEST else added)
 
     return change
@@ -89,3 +90,20 @@ async def test_tables_become_those_of_the_next_version_under_an_instance_that_se
         await opened(settings)
     with pytest.raises(StartupError, match=newer):
         await asyncio.to_thread(apply_schema, settings)
+
+
+async def test_a_version_that_only_adds_a_table_is_served_by_the_program_before(
+    settings: CassandraSettings, become: Become
+) -> None:
+    """So a cluster goes back as it came: instance by instance, with all that was written meanwhile."""
+    become(ADD_TABLE, is_addition=True)
+    assert await asyncio.to_thread(apply_schema, settings) == NEWEST + 1
+    after = await opened(settings)
+    await after.append([carried(key("next"))])
+    await after.close()
+
+    become()
+    before = await opened(settings)
+    assert (await scan(before)).keys == [key("next")]
+    assert await asyncio.to_thread(apply_schema, settings) == NEWEST
+    await before.close()

@@ -160,8 +160,18 @@ MUTANTS = (
         new="",
         breaks="of two tries of a cancel that mark the task at once one says IN_FLIGHT, and the other one CANCELLED",
         tests=(
-            CANCEL_AGAIN
-            + "test_tries_that_mark_it_at_once_say_the_same_when_a_worker_has_it_for_one_of_them_only[False]",
+            CANCEL_AGAIN + "test_tries_that_mark_it_at_once_say_the_same_when_a_worker_has_it_for_one_of_them_only",
+        ),
+    ),
+    Mutant(
+        name="acked-is-recorded-as-cancelled",
+        guarantee="G7",
+        file="timerd/services/holding/own_machines.py",
+        old="            machine.end_met(request.key, outcome or request.outcome)\n",
+        new="            machine.end_met(request.key, request.outcome)\n",
+        breaks="a late ack is confirmed, and a cancel that comes then is recorded as the end of its task",
+        tests=(
+            CANCEL_AGAIN + "test_a_task_that_was_acked_late_is_not_cancelled_by_a_call_that_finds_its_worker_at_it",
         ),
     ),
     Mutant(

@@ -447,5 +447,6 @@ class Checker:
             self._wrong(f"G3: {task.name} is a dead letter, and nobody rejected it")
         if state == "PURGED" or (state == "EXPIRED" and not task.wanted.expire_at_ms):
             self._wrong(f"G3: {task.name} is {state}, which nobody asked for")
-        if not (task.delivered or task.cancels or state == "EXPIRED"):
+        is_lost_on_the_way = state == "DEAD" and self._lost.may_have_used_up(task)
+        if not (task.delivered or task.cancels or state == "EXPIRED" or is_lost_on_the_way):
             self._wrong(f"G3: {task.name} was stored and never delivered")

@@ -17,6 +17,7 @@ class LostOnTheWay:
         self._is_up = False
         # With the instant until which the worker may come back.
         self._broken: list[tuple[Broke, float]] = []
+        self._all: list[Broke] = []
 
     def server_started(self) -> None:
         self._is_up = True
@@ -31,6 +32,7 @@ class LostOnTheWay:
         self._broken.clear()
 
     def broke(self, broke: Broke) -> None:
+        self._all.append(broke)
         if self._is_up:
             self._broken.append((broke, broke.at_ms + (broke.lease_ms if broke.going_away else GRACE_MS)))
 
@@ -40,3 +42,9 @@ class LostOnTheWay:
             task.wanted.queue in broke.queues and min(task.asked) <= broke.at_ms and now_ms <= until_ms
             for broke, until_ms in self._broken
         )
+
+    def may_have_used_up(self, task: Known) -> bool:
+        """Whether as many streams broke as it has attempts, each with one of them: a lease that ends before its worker
+        comes back is an attempt that has failed."""
+        broken = [broke for broke in self._all if task.wanted.queue in broke.queues and min(task.asked) <= broke.at_ms]
+        return len(broken) >= task.wanted.max_attempts

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -41,7 +42,18 @@ def upgraded(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def version_of(data: Path) -> int:
     with closing(sqlite3.connect(data / DATABASE)) as connection:
-        return int(connection.execute("PRAGMA user_version").fetchone()[0])
+        return schema.version_made(connection)
+
+
+@contextmanager
+def program_of(version: int) -> Iterator[None]:
+    """The program knows no later version of the schema."""
+    with pytest.MonkeyPatch.context() as patch:
+        known = MIGRATIONS[:version]
+        patch.setattr(store, "migrate", partial(schema.migrate, migrations=known))
+        patch.setattr(store, "MIGRATIONS", known)
+        patch.setattr(backup, "MIGRATIONS", known)
+        yield
 
 
 def copied(data: Path, file: Path) -> BackupContents:
@@ -95,6 +107,22 @@ async def test_the_next_version_takes_them_over(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "data" / DATABASE)) as connection:
         assert connection.execute("SELECT count(*) FROM marks WHERE note = 'old'").fetchone()[0] == before
     assert version_of(tmp_path / "data") == NEWEST + 1
+
+
+@pytest.mark.parametrize("version", [each.version for each in MIGRATIONS if each.serves_since])
+async def test_the_program_before_serves_what_was_only_added_to(version: int, tmp_path: Path) -> None:
+    """And the way forth again is open: no step is made twice."""
+    load(version - 1, tmp_path / "data")
+    with program_of(version):
+        await (server := Server(data=tmp_path / "data", start=LEFT)).start()
+        await server.stop()
+    with program_of(version - 1):
+        await (server := Server(data=tmp_path / "data", start=LEFT)).start()
+        await server.stop()
+        made = copied(tmp_path / "data", tmp_path / "copy.db")
+    assert made.schema_version == version - 1
+    await check_all_is_there(tmp_path / "data")
+    assert version_of(tmp_path / "data") == NEWEST
 
 
 async def test_the_way_back_is_the_copy_from_before(tmp_path: Path, upgraded: pytest.MonkeyPatch) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 
 from tests.property.world import Task, World
 from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to, world
+from timerd.core.partition import Asked
 from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.lookup import locate
 from timerd.core.protocol.procedures import AskToEnd, Procedure, SetMarks, TryCas
 from timerd.model.settle import Outcome
+from timerd.services.holding.own_machines import OwnMachines
 
 __all__ = ["world"]
 
@@ -96,6 +101,26 @@ def test_tries_that_mark_it_at_once_say_the_same_when_a_worker_has_it_for_one_of
         assert run(world, going_on(other, also_marking)) is Cancelled.IN_FLIGHT
     world.settle_down()
     assert run(world, going_on(first, marking)) is Cancelled.IN_FLIGHT
+
+
+def test_a_task_that_was_acked_late_is_not_cancelled_by_a_call_that_finds_its_worker_at_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ack was confirmed while nobody held the row of the next attempt. Its holder since has read the mark, and is
+    asked by an instance that found no record."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    world.nack(task, 5_000)
+    nobody_holds(world)
+    run(world, end_task(task.id, Outcome.ACKED, b"late ack"))
+    world.tick()
+    world.settle_down()
+    comes_back(monkeypatch)
+    place = run(world, locate(task.id)).place
+    said = OwnMachines(cast(Any, world)).answer(AskToEnd(place.partition, place.key, Outcome.CANCELLED, b"r"))
+    assert (said.asked, said.outcome) == (Asked.ENDED, Outcome.ACKED)
+    world.settle_down()
+    assert run(world, locate(task.id)).ending.outcome is Outcome.ACKED
 
 
 def test_of_what_was_never_due_a_repeat_sets_nothing(world: World) -> None:

@@ -14,6 +14,9 @@ from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StartupError
 
 NEWEST = 3
+# Versions that only add tables, which a program of the version before them passes by: that one serves on, and starts.
+# They are recorded beside the others, where it does not look.
+ADDITIONS = frozenset({2, 3})
 _UNIFIED = "{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'}"
 _LEVELED = "{'class': 'LeveledCompactionStrategy'}"
 # ScyllaDB has no unified compaction.
@@ -31,20 +34,20 @@ def apply_schema(settings: CassandraSettings) -> int:
     try:
         _create_keyspace(driver, settings)
         driver.run(_VERSIONS)
-        version = _version(driver)
-        _refuse_newer(settings, version)
+        version = _refuse_newer(driver)
         compaction = _COMPACTION["scylla" if _is_scylla(driver) else "cassandra"]
         for step in range(version + 1, NEWEST + 1):
             for statement in statements(step, compaction):
                 driver.run(statement)
-            driver.run("INSERT INTO schema_versions (part, version) VALUES ('tables', %s)", (step,))
+            part = "additions" if step in ADDITIONS else "tables"
+            driver.run("INSERT INTO schema_versions (part, version) VALUES (%s, %s)", (part, step))
         return NEWEST
     finally:
         driver.shutdown()
 
 
 def check_schema(driver: Driver) -> int:
-    """The version, which must be that of the code."""
+    """The version, which must be that of the code, or one that only added to it."""
     settings = driver.settings
     if not driver.run(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = 'schema_versions'",
@@ -54,14 +57,13 @@ def check_schema(driver: Driver) -> int:
             f"There are no tables of timerd in the keyspace {settings.keyspace!r}. Run `timerd schema apply`, or name "
             "the keyspace that has them."
         )
-    version = _version(driver)
-    _refuse_newer(settings, version)
+    version = _refuse_newer(driver)
     if version < NEWEST:
         raise StartupError(
             f"The keyspace {settings.keyspace!r} has schema version {version}; this timerd needs {NEWEST}. "
             "Run `timerd schema apply`."
         )
-    return version
+    return NEWEST
 
 
 def replicas(driver: Driver) -> int:
@@ -103,14 +105,20 @@ def _is_scylla(driver: Driver) -> bool:
     )
 
 
-def _version(driver: Driver) -> int:
-    found = driver.run("SELECT version FROM schema_versions WHERE part = 'tables'")
-    return max((int(version) for (version,) in found), default=0)
+def _versions(driver: Driver, *parts: str) -> list[int]:
+    return [
+        int(version)
+        for part in parts
+        for (version,) in driver.run("SELECT version FROM schema_versions WHERE part = %s", (part,))
+    ]
 
 
-def _refuse_newer(settings: CassandraSettings, version: int) -> None:
-    if version > NEWEST:
+def _refuse_newer(driver: Driver) -> int:
+    """The newest version that was applied, by whichever program."""
+    needed = max(_versions(driver, "tables"), default=0)
+    if needed > NEWEST:
         raise StartupError(
-            f"The keyspace {settings.keyspace!r} was brought to schema version {version} by a newer timerd; this one "
-            f"knows up to {NEWEST}. Start that version."
+            f"The keyspace {driver.settings.keyspace!r} was brought to schema version {needed} by a newer timerd; this "
+            f"one knows up to {NEWEST}. Start that version."
         )
+    return max(_versions(driver, "tables", "additions"), default=0)

@@ -17,7 +17,7 @@ from pathlib import Path
 from timerd.adapters.sqlite.files import DATABASE, DataDirectory, sync
 from timerd.adapters.sqlite.groups import open_group
 from timerd.adapters.sqlite.mark_blocks import StoredBlock
-from timerd.adapters.sqlite.schema import APPLICATION_ID, MARK_BLOCKS_SINCE, MIGRATIONS, PAGE_BYTES, lacks
+from timerd.adapters.sqlite.schema import APPLICATION_ID, MARK_BLOCKS_SINCE, MIGRATIONS, PAGE_BYTES, lacks, version_made
 from timerd.model.errors import CorruptRow, StartupError
 from timerd.model.registers import Control, Table
 
@@ -168,7 +168,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         raise StartupError(f"{path} was not written by timerd: name one that `timerd backup` has made.")
     if version > MIGRATIONS[-1].version:
         raise StartupError(f"{path} was written by a newer timerd (schema version {version}): use that version.")
-    return version
+    return min(version_made(connection), MIGRATIONS[-1].version)
 
 
 @contextmanager

@@ -97,18 +97,25 @@ CREATE TABLE entries (
 """
 
 
+# The steps that were made. By `user_version` a program tells whether it may serve the data: it is the oldest version
+# that may, which is all that programs before version 4 look at.
+_STEPS = "CREATE TABLE IF NOT EXISTS schema_steps (version INTEGER PRIMARY KEY)"
+
+
 class Migration(NamedTuple):
-    """Leads from the version before it to `version`; each runs in one transaction."""
+    """Leads from the version before it to `version`; each runs in one transaction. `serves_since`: the oldest version
+    whose program may serve the data afterwards, where the step only adds what that one passes by."""
 
     version: int
     script: str
+    serves_since: int = 0
 
 
 MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, _FIRST),
     Migration(MARK_BLOCKS_SINCE, _MARK_BLOCKS),
     Migration(3, _DAYS_PRESENT),
-    Migration(4, _ENTRIES),
+    Migration(4, _ENTRIES, serves_since=3),
 )
 
 
@@ -148,24 +155,35 @@ def give_back_pages(connection: sqlite3.Connection) -> None:
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
-    """Brings the file to the newest version and returns it; refuses a newer one and one that is not ours."""
+    """Brings the file to the newest version and returns it; refuses what a newer program wrote, unless it only added to
+    it, and what is not ours."""
     newest = migrations[-1].version
-    version = _pragma(connection, "user_version")
+    serves_since = _pragma(connection, "user_version")
     tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if _pragma(connection, "application_id") != APPLICATION_ID and tables:
         raise StartupError(f"{path} is a database of another program. Name a data directory of timerd's own.")
-    if version > newest:
+    if serves_since > newest:
         raise StartupError(
-            f"{path} was written by a newer timerd (schema version {version}; this one knows up to {newest}). "
+            f"{path} was written by a newer timerd (schema version {serves_since}; this one knows up to {newest}). "
             "Start that version, or restore an older copy of the data directory."
         )
+    made = version_made(connection)
     for step in migrations:
-        if step.version > version:
+        if step.version > made:
+            serves_since = step.serves_since or step.version
             connection.executescript(
-                f"BEGIN IMMEDIATE;{step.script};PRAGMA application_id = {APPLICATION_ID};"
-                f"PRAGMA user_version = {step.version};COMMIT;"
+                f"BEGIN IMMEDIATE;{step.script};{_STEPS};INSERT INTO schema_steps VALUES ({step.version});"
+                f"PRAGMA application_id = {APPLICATION_ID};PRAGMA user_version = {serves_since};COMMIT;"
             )
     return newest
+
+
+def version_made(connection: sqlite3.Connection) -> int:
+    """The newest step that was made on the file, by whichever program."""
+    version = _pragma(connection, "user_version")
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'schema_steps'").fetchone():
+        return version
+    return max(version, *(int(step) for (step,) in connection.execute("SELECT version FROM schema_steps")))
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:

@@ -264,7 +264,8 @@ class Member:
 
     async def left(self) -> None:
         if self._stored is not None:
-            self._wanted = replace(self._wanted, state=InstanceState.LEFT)
+            # Nobody asks what one understands that is gone; programs that do not know the field go on from here.
+            self._wanted = replace(self._wanted, state=InstanceState.LEFT, knows=())
             await self._surely(self._beat())
             await self._surely(self._drive(enlist([], [self.name])))
             self._stored = None

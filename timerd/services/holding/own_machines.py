@@ -115,8 +115,8 @@ class OwnMachines:
         if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):
             return HolderAnswer(Asked.OPEN, None, given)
         if asked in (Asked.WAITING, Asked.ENDED):
-            # Also where the outcome came first: it was given to a row that the task was carried from.
-            machine.end_met(request.key, request.outcome)
+            # Also where an outcome came first, which stands: it was given to a row that the task was carried from.
+            machine.end_met(request.key, outcome or request.outcome)
             self._held.settle_soon(machine)
         # Another try of the call has heard that it is open, and perhaps said so.
         was_open = machine.stopped_by(request.key) == request.request
