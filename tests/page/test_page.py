@@ -186,6 +186,28 @@ def test_a_schedule_is_paused_with_a_note_and_resumed(visitor: Visit, served: Se
     visitor.sees("It is active again.")
 
 
+def test_a_queue_is_paused_with_a_note_says_what_its_tasks_wait_for_and_is_resumed(
+    visitor: Visit, served: Served
+) -> None:
+    task = served.client.schedule("slow", b"", delay=0)
+    visitor.open("queue/slow")
+    visitor.button("Pause").first.click()
+    visitor.page.get_by_role("dialog").get_by_label("why").fill("the partner is down")
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    visitor.sees("It is PAUSED, on every instance.")
+    visitor.sees("the partner is down")
+    assert served.client.queues.get("slow").mode.name == "PAUSED"
+    visitor.open("queues")
+    visitor.sees("PAUSED")
+    visitor.open(f"task/{task.id}")
+    visitor.sees("waits for")
+    visitor.open("queue/slow")
+    visitor.button("Resume").first.click()
+    visitor.page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    visitor.sees("It is RUNNING, on every instance.")
+    assert served.client.queues.get("slow").mode.name == "RUNNING"
+
+
 def test_a_server_that_is_gone_is_said_and_the_page_goes_on_when_it_is_back(browser: Browser, served: Served) -> None:
     from tests.page.browser import visit
 

@@ -35,6 +35,9 @@ export const bytes = (value) => (number(value) < 1 << 20 ? `${Math.round(number(
 /** TASK_STATE_IN_FLIGHT -> IN_FLIGHT. */
 export const state = (name, kind) => (name || "").replace(`${kind}_STATE_`, "");
 
+/** QUEUE_MODE_PAUSED -> PAUSED; what has no rules is RUNNING. */
+export const mode = (name) => (name || "").replace("QUEUE_MODE_", "").replace("UNSPECIFIED", "") || "RUNNING";
+
 /** The text of base64 bytes where they are text, else their hex digits. */
 export function payload(base64) {
   const raw = Uint8Array.from(atob(base64 || ""), (letter) => letter.charCodeAt(0));

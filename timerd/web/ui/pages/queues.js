@@ -1,14 +1,59 @@
 // All queues, and one of them.
-import { html } from "../vendor/htm-preact.js";
-import { call, usePoll } from "../api.js";
+import { html, useState } from "../vendor/htm-preact.js";
+import { call, change, usePoll } from "../api.js";
 import { link } from "../places.js";
-import { Bars, Failure, Strip, Table } from "../parts.js";
-import { number, quantile, short, span, whole } from "../words.js";
+import { Action, Bars, Failure, Strip, Table } from "../parts.js";
+import { instant, mode, number, quantile, relative, short, span, whole } from "../words.js";
 import { TaskTable } from "./tasks.js";
 
 const settled = (queue, ...names) => names.reduce((all, name) => all + number(queue.settled?.[name]), 0);
 
+// What becomes of a queue: the title of the button, the mode, what is asked, what is said.
+const CHANGES = {
+  RUNNING: ["Resume", "Its tasks are sent again, those that are due at once."],
+  PAUSED: ["Pause", "Nothing of it is sent to workers until it is resumed; tasks are taken in."],
+  DRAINING: ["Drain", "No task is taken in until it is resumed; those that it has are sent."],
+  STOPPED: ["Stop", "Nothing is sent and nothing is taken in until it is resumed."],
+};
+
+/** "at most 5 with workers, 100 each 1 s, 10 at once". */
+function limitText(limit) {
+  if (!limit) return "";
+  const parts = [];
+  if (limit.maxInHand) parts.push(`at most ${whole(limit.maxInHand)} with workers`);
+  if (limit.rate) parts.push(`${whole(limit.rate)} each ${limit.period || "1s"}`);
+  if (limit.burst) parts.push(`${whole(limit.burst)} at once`);
+  return parts.join(", ");
+}
+
+/** In which mode the queue is and why, and what may be made of that. */
+function Rules({ queue, namespace, mayAct }) {
+  const [found, error, again] = usePoll(() => call("RegulationService", "GetQueue", { namespace, queue }), 3_000, [queue, namespace]);
+  const [said, setSaid] = useState("");
+  const rules = found?.queue;
+  if (!rules) return html`<${Failure} error=${error} />`;
+  const now = mode(rules.mode);
+  const done = (sentence) => {
+    setSaid(sentence);
+    again();
+  };
+  const set = async (wanted, note) => {
+    const { silent } = await change("RegulationService", "SetMode", { namespace, queue, mode: `QUEUE_MODE_${wanted}`, note: note || "" });
+    return silent?.length ? `Not confirmed yet by ${silent.join(", ")}: they read it within 10 s.` : `It is ${wanted}, on every instance.`;
+  };
+  const until = rules.until ? `until ${instant(rules.until)} (${relative(rules.until)})` : "until it is resumed";
+  const limit = limitText(rules.limit);
+  return html`${said && html`<p class="notice" role="status">${said}</p>`}
+    ${now !== "RUNNING" && html`<p class="notice">This queue is <strong>${now}</strong> ${until}${rules.note ? `: ${rules.note}` : "."}</p>`}
+    ${limit && html`<p class="quiet">Limit: ${limit}.</p>`}
+    ${mayAct && html`<div class="actions">${Object.entries(CHANGES).filter(([wanted]) => wanted !== now).map(([wanted, [title, question]]) => html`
+      <${Action} key=${wanted} title=${title} question=${question} input=${wanted === "RUNNING" ? null : { label: "why" }} done=${done} act=${(note) => set(wanted, note)} />`)}</div>`}`;
+}
+
 export function Queues({ overview, namespace }) {
+  const [ruled] = usePoll(() => call("RegulationService", "ListQueues", { namespace, pageSize: 1000 }), 5_000, [namespace]);
+  const modes = Object.fromEntries((ruled?.queues || []).map((queue) => [queue.name, mode(queue.mode)]));
+  const modeOf = (queue) => (queue.namespace ? modes[queue.queue] || "RUNNING" : "");
   const { found, error } = overview;
   const queues = (found?.queues || []).filter((queue) => queue.namespace === namespace || !queue.namespace);
   const others = [...new Set((found?.queues || []).map((queue) => queue.namespace))].filter((name) => name && name !== namespace);
@@ -19,6 +64,7 @@ export function Queues({ overview, namespace }) {
   return html`<h1>Queues</h1><${Failure} error=${error} />
     <${Table} caption=${`Of the namespace ${namespace}, of all instances together`} rows=${queues} empty="No queue of this namespace has been used since the start." columns=${[
       { title: "queue", value: (q) => (q.namespace ? html`<a href=${link("queue", q.queue)}>${q.queue}</a>` : "(all others)") },
+      { title: "mode", value: (q) => html`<span class=${["", "RUNNING"].includes(modeOf(q)) ? "quiet" : "warn"}>${modeOf(q)}</span>` },
       { title: "to come", number: true, value: (q) => whole(q.pending) },
       { title: "due", number: true, value: (q) => whole(q.due) },
       { title: "with workers", number: true, value: (q) => whole(q.inHand) },
@@ -32,7 +78,7 @@ export function Queues({ overview, namespace }) {
     ${others.length > 0 && html`<p class="quiet">Other namespaces in use: ${others.map((name) => html`<a href=${`#/queues?namespace=${encodeURIComponent(name)}`}>${name}</a> `)}</p>`}`;
 }
 
-export function Queue({ what, namespace, overview }) {
+export function Queue({ what, namespace, overview, mayAct }) {
   const queue = (overview.found?.queues || []).find((each) => each.queue === what && each.namespace === namespace) || {};
   const [load, error] = usePoll(() => call("OverviewService", "GetLoad", { namespace, queue: what }), 10_000, [what, namespace]);
   const [coming] = usePoll(
@@ -48,6 +94,7 @@ export function Queue({ what, namespace, overview }) {
   const late = quantile(now.counts, overview.found?.latenessBoundsMs || [], 0.99);
   const tasks = (load?.tasks || []).map(number);
   return html`<h1>Queue ${what}</h1><${Failure} error=${error || overview.error} />
+    <${Rules} queue=${what} namespace=${namespace} mayAct=${mayAct} />
     <${Strip} figures=${[
       ["to come", short(queue.pending)], ["due", short(queue.due)], ["with workers", short(queue.inHand)],
       ["sent a second", short(now.perSecond)], ["lateness, p99", late === null ? "–" : `≤ ${span(late)}`],
