@@ -30,11 +30,13 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "cluster": ("overlays/cluster",),
     "cluster with TLS": ("overlays/cluster", "components/tls"),
     "cluster with KEDA": ("overlays/cluster", "components/keda"),
+    "single with PodMonitor": ("overlays/single", "components/podmonitor"),
+    "cluster with PodMonitor": ("overlays/cluster", "components/podmonitor"),
     "cluster with HPA": ("overlays/cluster", "components/hpa"),
     "try": ("overlays/try",),
 }
-# Of somebody else: tests/kubernetes/test_manifests.py looks at it.
-WITHOUT_SCHEMA = ("keda.sh/v1alpha1",)
+# Of others: tests/kubernetes/test_manifests.py looks at them.
+WITHOUT_SCHEMA = ("keda.sh/v1alpha1", "monitoring.coreos.com/v1")
 Document = dict[str, Any]
 
 
@@ -45,12 +47,12 @@ def renderer() -> list[str]:
     return ["kustomize", "build"] if shutil.which("kustomize") else []
 
 
-def render(overlay: str, *components: str) -> list[Document]:
-    """Raises CalledProcessError with what the renderer said."""
+def render(overlay: str, *components: str, root: Path = K8S) -> list[Document]:
+    """Of the manifests in `root`. Raises CalledProcessError with what the renderer said."""
     with tempfile.TemporaryDirectory() as folder:
         own = {
-            "resources": [os.path.relpath(K8S / overlay, os.path.realpath(folder))],
-            "components": [os.path.relpath(K8S / each, os.path.realpath(folder)) for each in components],
+            "resources": [os.path.relpath(root / overlay, os.path.realpath(folder))],
+            "components": [os.path.relpath(root / each, os.path.realpath(folder)) for each in components],
         }
         Path(folder, "kustomization.yaml").write_text(yaml.safe_dump(own))
         done = subprocess.run([*renderer(), folder], check=True, capture_output=True, text=True)

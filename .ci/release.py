@@ -4,7 +4,8 @@
 
 The tag is taken as it was committed, so what lies about in the tree is in no release. Its sdist, and the two wheels
 timerd-client and timerd, are tried in fresh environments of each Python named (those of 3.11 to 3.14 that are here,
-where none is): the client alone, without numpy; then the server beside it, with a task that goes through both.
+where none is): the client alone, without numpy; then the server beside it, with a task that goes through both. Beside
+them are the manifests of k8s/ in one file and, where a Docker engine answers, the image.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
+import release_deploy
 import split_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -55,7 +57,11 @@ def check_versions(tag: str, tree: Path) -> str:
     version = tag.removeprefix("v")
     project = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     package = re.search(r'^__version__ = "(.*)"$', (tree / "timerd/__init__.py").read_text("utf-8"), re.MULTILINE)
-    said = {"pyproject.toml": project, "timerd/__init__.py": package[1] if package else ""}
+    said = {
+        "pyproject.toml": project,
+        "timerd/__init__.py": package[1] if package else "",
+        str(release_deploy.VERSION): release_deploy.version_of(tree),
+    }
     if wrong := {place: found for place, found in said.items() if found != version}:
         raise ReleaseFailed(f"The tag is {tag}, and these say otherwise: {wrong}. Make them agree, then tag anew.")
     if f"## [{version}]" not in (tree / "CHANGELOG.md").read_text(encoding="utf-8"):
@@ -126,8 +132,13 @@ def release(tag: str, named: Sequence[str]) -> None:
         for python in here:
             tried(python, files[1], files[2], folder)
             print(f"{python}: the client alone, and a task through server and client")
+        files.append(release_deploy.packed(tree, version, DIST))
+        if (image := release_deploy.imaged(tree, version, DIST)) is not None:
+            files.append(image)
     (DIST / "SHA256SUMS").write_text(sums(files), encoding="utf-8")
     print(f"dist/ has {version}: {', '.join(file.name for file in files)}, SHA256SUMS")
+    if image is None:
+        print("no image, for no Docker engine answers here")
     if missing:
         print(f"not tried, for it is not here: {', '.join(missing)}")
 
@@ -139,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         release(given.tag, given.python)
-    except ReleaseFailed as error:
+    except (ReleaseFailed, release_deploy.NotDeployable) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

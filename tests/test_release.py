@@ -7,13 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
 
 import pytest
 
+import manifests
 import release
+import release_deploy
 import split_wheel
 
 METADATA = """\
@@ -124,7 +127,8 @@ def test_a_tag_says_what_the_tree_says(tag: str, changelog: str, said: str, tmp_
     import timerd
 
     (tmp_path / "timerd").mkdir()
-    for name in ("pyproject.toml", "timerd/__init__.py"):
+    (tmp_path / release_deploy.VERSION).parent.mkdir(parents=True)
+    for name in ("pyproject.toml", "timerd/__init__.py", release_deploy.VERSION):
         shutil.copy(release.ROOT / name, tmp_path / name)
     (tmp_path / "CHANGELOG.md").write_text(changelog.format(version=timerd.__version__))
     tag = tag.format(version=timerd.__version__)
@@ -137,3 +141,35 @@ def test_a_tag_says_what_the_tree_says(tag: str, changelog: str, said: str, tmp_
 
 def test_an_interpreter_that_is_not_here_is_named() -> None:
     assert release.interpreters([sys.executable, "python3.99"]) == ([sys.executable], ["python3.99"])
+
+
+def test_the_manifests_of_a_release_ask_for_its_image(tmp_path: Path) -> None:
+    """They are one file, which whoever unpacks it renders as it stands in the tree; made twice it is the same."""
+    import timerd
+
+    made = release_deploy.packed(release.ROOT, timerd.__version__, tmp_path)
+    first = made.read_bytes()
+    assert release_deploy.packed(release.ROOT, timerd.__version__, tmp_path).read_bytes() == first
+    assert [path.name for path in tmp_path.iterdir()] == [f"timerd-k8s-{timerd.__version__}.tar.gz"]
+    if not manifests.renderer():
+        pytest.skip("there is neither kubectl nor kustomize on the path, and one of them renders k8s/")
+    with tarfile.open(made) as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / f"timerd-k8s-{timerd.__version__}"
+    assert manifests.render("overlays/cluster", root=root) == manifests.render("overlays/cluster")
+    images = {
+        container["image"]
+        for document in manifests.render("overlays/single", root=root)
+        if document["kind"] == "StatefulSet"
+        for container in document["spec"]["template"]["spec"]["containers"]
+    }
+    assert images == {f"timerd:{timerd.__version__}"}
+
+
+def test_manifests_that_cannot_be_rendered_are_no_release(tmp_path: Path) -> None:
+    if not manifests.renderer():
+        pytest.skip("there is neither kubectl nor kustomize on the path, and one of them renders k8s/")
+    shutil.copytree(release.ROOT / "k8s", tmp_path / "tree/k8s")
+    (tmp_path / "tree/k8s/base/services.yaml").unlink()
+    with pytest.raises(release_deploy.NotDeployable, match=r"timerd-k8s-1.2.3.tar.gz cannot be rendered: .*services"):
+        release_deploy.packed(tmp_path / "tree", "1.2.3", tmp_path)

@@ -213,7 +213,8 @@ def test_only_those_who_are_named_may_connect(way: str) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_everything_carries_the_version_that_it_is_of(way: str) -> None:
     own = [each for each in rendered(way).documents if each["metadata"]["name"].startswith("timerd")]
-    for document in [each for each in own if each["kind"] not in ("Secret", "ScaledObject", "HorizontalPodAutoscaler")]:
+    beside = ("Secret", "ScaledObject", "HorizontalPodAutoscaler", "PodMonitor", "PrometheusRule")
+    for document in [each for each in own if each["kind"] not in beside]:
         assert document["metadata"]["labels"]["app.kubernetes.io/version"] == __version__, document["kind"]
     assert rendered(way).container["image"] == f"timerd:{__version__}"
 
@@ -270,6 +271,17 @@ def test_what_the_autoscaler_goes_by_is_a_metric_of_ours() -> None:
     name = metric["pods"]["metric"]["name"]
     source = (manifests.ROOT / "timerd/observability/collector.py").read_text()
     assert f'"{name}"' in source
+
+
+@pytest.mark.parametrize("way", ["single with PodMonitor", "cluster with PodMonitor"])
+def test_prometheus_reads_the_port_of_the_instances_and_gets_all_alerts(way: str) -> None:
+    monitor = rendered(way).one("PodMonitor")["spec"]
+    labels = rendered(way).one("StatefulSet")["spec"]["template"]["metadata"]["labels"]
+    assert monitor["selector"]["matchLabels"].items() <= labels.items()
+    [endpoint] = monitor["podMetricsEndpoints"]
+    assert endpoint["port"] in [port["name"] for port in rendered(way).container["ports"]]
+    [group] = rendered(way).one("PrometheusRule")["spec"]["groups"]
+    assert len(group["rules"]) > 10
 
 
 def test_what_cannot_be_rendered_is_said_by_the_renderer() -> None:
