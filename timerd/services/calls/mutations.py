@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TypeVar, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid, NotFound, NotStored, QueueShut, TimerdError
@@ -64,6 +65,11 @@ IDS_AT_ONCE = 2_000
 DEAD_LETTERS_AT_ONCE = 500
 
 
+def _first_ms(instants_ms: npt.NDArray[np.int64]) -> int:
+    """Of one task as well: its call is the most common one, and a reduction costs it 3 us."""
+    return int(instants_ms[0] if len(instants_ms) == 1 else instants_ms.min())
+
+
 class Mutations:
     """One method a verb: request -> reply, or one of model.errors."""
 
@@ -98,7 +104,7 @@ class Mutations:
         try:
             draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes, self._rules))
             if request.request_id and not request.HasField("request_time") and len(draft.tasks.rows):
-                refuse_long_past(int(draft.tasks.rows.columns["fire_at_ms"].min()), now_ms)
+                refuse_long_past(_first_ms(draft.tasks.rows.columns["fire_at_ms"]), now_ms)
         except (Invalid, QueueShut) as error:
             refused = error
         if request.request_id and (refused is not None or draft is None or draft.problems):
