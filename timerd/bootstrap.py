@@ -64,8 +64,8 @@ from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
 from timerd.services.readiness import readiness_probe_of
+from timerd.services.regulation.limit_calls import regulation_verbs
 from timerd.services.regulation.regulating import Regulating
-from timerd.services.regulation.regulation_calls import RegulationCalls
 from timerd.services.regulation.told import RegulationPeerService, RuleTelling
 from timerd.services.schedules.backfill_calls import BackfillCalls
 from timerd.services.schedules.batch_calls import BatchCalls
@@ -248,7 +248,7 @@ def _answering(
         api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
         api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
-        api.handler_of(REGULATION_SERVICE, RegulationCalls(regulating, engine, base.now_ms).verbs()),
+        api.handler_of(REGULATION_SERVICE, regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms)),
         Foreseeing(store, base.now_ms).handler(),
     )
     return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
@@ -308,7 +308,7 @@ async def assemble(
         scheduler.memory.touched.update(queues)
         delivery.wake()
 
-    by_rules = RuleLimits(known, base.machine.hand, opened)
+    by_rules = RuleLimits(known, base.machine.known_hand, opened)
     limits = [by_rules, *(limit() for limit in LIMITS)]
     delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None

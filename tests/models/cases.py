@@ -46,6 +46,9 @@ HOLDS = [
     "cycle AGAIN",
     "outbox",
     "outbox NCRASH=1 NOLD=2",
+    "limits",
+    "limits LIMIT=2",
+    "limits CAPONLY LEAK",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -53,6 +56,7 @@ NO_FAULT = "carry NCRASH=0 NLEAVE=0 NSTALL=0"
 CRASH = "carry NCRASH=1 NLEAVE=0 NSTALL=0"
 LEAVE = "carry NCRASH=0 NLEAVE=1 NSTALL=0"
 TWO_CRASHES = "carry NCRASH=2 NLEAVE=0 NSTALL=0"
+BREAKS_THE_LIMIT = ("NOREPORT", "NOVOID", "FREELOST", "TWICE", "NOWAIT", "ADOPTBLIND", "OLDRETURN")
 BROKEN = [
     *(f"closing {rule}" for rule in (
         "VACUITY", "NOCHECK", "READFIRST", "SCANFIRST", "READONE", "ASYNCCOMMIT", "ADOPTRACE", "FLOORLATE",
@@ -112,6 +116,8 @@ BROKEN = [
     *(f"outbox {rule}" for rule in (
         "NOSEAL", "TWOSTEPS", "DONEFIRST", "OVERTAKE", "NOTIME", "VACUITY1", "VACUITY2", "VACUITY3",
     )),
+    *(f"limits {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAK", *BREAKS_THE_LIMIT)),
+    *(f"limits CAPONLY {rule}" for rule in BREAKS_THE_LIMIT),
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -132,4 +138,5 @@ QUICK = (
     "cycle ADD NOLOOK",
     "outbox NOSEAL",
     "outbox NOTIME",
+    "limits NOREPORT",
 )

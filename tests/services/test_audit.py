@@ -26,7 +26,10 @@ from timerd.services.transport.roles import OPERATE
 from timerd.testing import Server
 
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
-READS = {"ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition", "GetQueue", "ListQueues"}
+READS = {
+    *("ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+    *("GetQueue", "ListQueues", "GetLimit", "ListLimits"),
+}
 OPERATED = ("TimerService", "RegulationService")
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from timerd.core.protocol import ListEntries, Procedure, ReadRegister, ReadRegisters, Request, TryCas, WriteEntries
-from timerd.core.regulation import KnownRules, change_rules, read_all_rules
+from timerd.core.regulation import AllRules, KnownRules, change_limit, change_rules, read_all_rules
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Aborted
 from timerd.model.instance import ROSTER, InstanceEntry, instance_key, roster_bytes, roster_of
+from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.model.registers import RegisterKey
-from timerd.model.regulations import Mode, Regulation
+from timerd.model.regulations import Mode, QueueLimit, Regulation
 from timerd.model.storage import CasResult, CasStatus, Entry, EntryKey
 
 MAIL = QueueKey("default", "mail")
@@ -96,7 +97,7 @@ class History:
             yield from self._reads(me)
 
     def _reads(self, me: tuple[str, int] | None) -> Iterator[None]:
-        def read(found: dict[QueueKey, Regulation] | None) -> None:
+        def read(found: AllRules | None) -> None:
             if found is not None:
                 self.known.read(found, self.known.life)
 
@@ -161,6 +162,11 @@ def test_all_rules_are_read_over_pages_and_kinds_of_a_later_release() -> None:
     shelf = Shelf()
     for number in range(3):
         shelf.run(change_rules(QueueKey("default", f"q{number}"), "one", 0, paused))
-    shelf.notes[EntryKey(b"regulations", b"default\0limit\0stripe")] = b"1"
+    limited = NamedLimit(0, QueueLimit(max_in_hand=3))
+    shelf.run(change_limit(LimitName("default", "stripe"), "one", 0, lambda _: limited))
+    shelf.notes[EntryKey(b"regulations", b"default\0pool\0convert")] = b"1"
     found = shelf.run(read_all_rules(None))
-    assert sorted(queue.queue for queue in found) == ["q0", "q1", "q2"]
+    assert sorted(queue.queue for queue in found.queues) == ["q0", "q1", "q2"]
+    assert [(name, kept.revision, kept.limit) for name, kept in found.limits.items()] == [
+        (LimitName("default", "stripe"), 1, limited.limit)
+    ]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from timerd.core.dispatch import Allowance, HandCount
-from timerd.core.regulation import KnownRules, RuleLimits
+from timerd.core.regulation import AllRules, KnownRules, RuleLimits
 from timerd.core.taken import TICKS, QueueKey
 from timerd.model.regulations import Mode, Regulation, read_regulation
 
@@ -18,7 +18,7 @@ PAUSED = Regulation(1, Mode.PAUSED)
 
 def known_of(*rules: Regulation) -> KnownRules:
     known = KnownRules()
-    known.read({}, known.life)
+    known.read(AllRules(), known.life)
     for each in rules:
         known.heard(MAIL, each)
     return known
@@ -34,7 +34,7 @@ def test_nothing_is_sent_before_the_rules_were_read_but_what_an_instance_gives_i
     assert limit.allow(MAIL, 9, NOW_MS) == Allowance(0, math.inf)
     assert limit.allow(TICKS, 9, NOW_MS) == Allowance(9, NOW_MS)
     # Who asked meanwhile is looked at again.
-    assert known.read({}, known.life) == {MAIL}
+    assert known.read(AllRules(), known.life) == {MAIL}
     assert limit.allow(MAIL, 9, NOW_MS) == Allowance(9, NOW_MS)
 
 
@@ -63,7 +63,7 @@ def test_a_mode_with_an_end_is_over_at_that_instant_and_not_before() -> None:
 def test_what_comes_late_changes_nothing() -> None:
     known = known_of(Regulation(7))
     assert not known.heard(MAIL, Regulation(6, Mode.PAUSED))
-    assert not known.read({MAIL: Regulation(5, Mode.PAUSED)}, known.life)
+    assert not known.read(AllRules({MAIL: Regulation(5, Mode.PAUSED)}), known.life)
     assert known.mode(MAIL, NOW_MS) is Mode.RUNNING
 
 
@@ -72,9 +72,9 @@ def test_after_the_lease_was_lost_nothing_is_sent_until_all_was_read_anew() -> N
     reading = known.life
     known.lapse()
     # Begun before: a change may have passed it, made by somebody who did not wait for this instance.
-    assert known.read({}, reading) == set()
+    assert known.read(AllRules(), reading) == set()
     assert known.opens_ms(MAIL, NOW_MS) == math.inf
-    assert known.read({MAIL: PAUSED}, known.life) == {MAIL}
+    assert known.read(AllRules({MAIL: PAUSED}), known.life) == {MAIL}
     assert known.opens_ms(MAIL, NOW_MS) == math.inf
     assert known.opens_ms(OTHER, NOW_MS) == NOW_MS
 

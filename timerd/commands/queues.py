@@ -22,12 +22,20 @@ _COLUMNS = (
     Column("max_in_hand", Kind.FIGURE, "in hand"),
     Column("rate", Kind.FIGURE),
     Column("burst", Kind.FIGURE, is_wide=True),
+    Column("limits"),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
 RuledQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
 IfRevision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for people who look.")]
+Rate = Annotated[str | None, typer.Option("--rate", metavar="N/TIME", help="Starts: 100/s, 30/m, 5/10s.")]
+Burst = Annotated[int | None, typer.Option("--burst", min=1, help="So many at once.")]
+MaxInHand = Annotated[int | None, typer.Option("--max-in-hand", min=1, help="With workers at a time.")]
+Listed = Annotated[
+    list[str] | None,
+    typer.Option("--limit", metavar="NAME", help="A limit that it shares; again for more."),
+]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="It resumes by itself then.")]
 
 
@@ -42,7 +50,8 @@ async def show(call: CommandCall, queue: RuledQueue) -> None:
     client = await call.connect()
     found = await client.queues.get(queue)
     record = _record(found)
-    call.out.details(record, {**record, "until": shown_twice(found.until) if found.until is not None else ""})
+    until = shown_twice(found.until) if found.until is not None else ""
+    call.out.details(record, {**record, "until": until, "limits": ", ".join(found.limits)})
 
 
 async def pause(
@@ -75,22 +84,27 @@ async def stop(
 async def put(
     call: CommandCall,
     queue: RuledQueue,
-    rate: Annotated[str | None, typer.Option("--rate", metavar="N/TIME", help="Starts: 100/s, 30/m, 5/10s.")] = None,
-    burst: Annotated[int | None, typer.Option("--burst", min=1, help="So many at once.")] = None,
-    max_in_hand: Annotated[int | None, typer.Option("--max-in-hand", min=1, help="With workers at a time.")] = None,
-    no_limit: Annotated[bool, typer.Option("--no-limit", help="Take the limit away.")] = False,
+    rate: Rate = None,
+    burst: Burst = None,
+    max_in_hand: MaxInHand = None,
+    limit: Listed = None,
+    no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away.")] = False,
     revision: IfRevision = 0,
 ) -> None:
-    """Limit a queue, in the place of the limit before.
+    """Limit a queue, in the place of the limits before.
 
     timerd queues set charges --rate 100/s --burst 20 --max-in-hand 50
+
+    timerd queues set charges --limit stripe
     """
-    given = (rate, burst, max_in_hand) != (None, None, None)
+    given = bool(limit) or (rate, burst, max_in_hand) != (None, None, None)
     if given == no_limit:
-        raise WrongInput("Say how the queue is limited: --rate, --burst, --max-in-hand; or --no-limit.")
+        raise WrongInput("Say how the queue is limited: --rate, --burst, --max-in-hand, --limit; or --no-limit.")
     client = await call.connect()
-    found = await client.queues.put(queue, rate=rate, burst=burst, max_in_hand=max_in_hand, revision=revision)
-    call.out.one(_record(found), f"{found.name} {_limit_shown(found)}.")
+    found = await client.queues.put(
+        queue, rate=rate, burst=burst, max_in_hand=max_in_hand, limits=limit or (), revision=revision
+    )
+    call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
 
 
 async def resume(call: CommandCall, queue: RuledQueue, revision: IfRevision = 0) -> None:
@@ -110,23 +124,26 @@ def _tell(call: CommandCall, queue: QueueInfo, does: str) -> None:
     call.out.one({**_record(queue), "silent": list(queue.silent)}, sentence)
 
 
-def _limit_shown(queue: QueueInfo) -> str:
-    limit = queue.limit
-    if limit is None:
-        return "has no limit"
-    rate = f"starts {_rate_shown(limit)}, {limit.burst} at once" if limit.rate is not None else ""
+def _limits_shown(queue: QueueInfo) -> str:
+    own = limit_shown(queue.limit) if queue.limit is not None else ""
+    shared = f"goes by {', '.join(queue.limits)}" if queue.limits else ""
+    return ", and ".join(part for part in (own, shared) if part) or "has no limit"
+
+
+def limit_shown(limit: QueueLimit) -> str:
+    """What is said of a queue, or of the queues that list it."""
+    rate = f"starts {rate_shown(limit)}, {limit.burst} at once" if limit.rate is not None else ""
     hand = f"has {limit.max_in_hand} in hand" if limit.max_in_hand is not None else ""
     return f"{' and '.join(part for part in (rate, hand) if part)} at most"
 
 
-def _rate_shown(limit: QueueLimit) -> str:
+def rate_shown(limit: QueueLimit) -> str:
     """As it is given: 100/s, 5/10s."""
     span = shown_span(limit.period)
     return f"{limit.rate}/{span[1:] if len(span) == len('1s') and span[0] == '1' else span}"
 
 
 def _record(queue: QueueInfo) -> OutputRecord:
-    limit = queue.limit
     return {
         "queue": queue.name,
         "namespace": queue.namespace,
@@ -134,8 +151,15 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "until": iso_of(queue.until) if queue.until is not None else None,
         "note": queue.note,
         "revision": queue.revision,
+        **limit_record(queue.limit),
+        "limits": list(queue.limits),
+    }
+
+
+def limit_record(limit: QueueLimit | None) -> OutputRecord:
+    return {
         "max_in_hand": limit.max_in_hand if limit is not None else None,
-        "rate": _rate_shown(limit) if limit is not None and limit.rate is not None else None,
+        "rate": rate_shown(limit) if limit is not None and limit.rate is not None else None,
         "burst": limit.burst if limit is not None and limit.rate is not None else None,
     }
 

@@ -13,7 +13,8 @@ from timerd.model.errors import NotUnderstood
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import EntryKey
 
-# Where the queues with rules are listed. A name that stands there stays, so that no reader misses one.
+# Where the queues with rules, and the limits with names (named_limits.py), are listed. A name that stands there stays,
+# so that no reader misses one.
 REGULATED = b"regulations"
 # So many calls are known by a register, for those that were not answered (services/calls/repeats.py).
 REMEMBERED = 8
@@ -53,7 +54,7 @@ class QueueLimit:
 @dataclass(frozen=True, slots=True)
 class Regulation:
     """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
-    that changed it."""
+    that changed it. `limits`: names of those that it shares with other queues."""
 
     revision: int = 0
     mode: Mode = Mode.RUNNING
@@ -61,7 +62,12 @@ class Regulation:
     note: str = ""
     limit: QueueLimit | None = None
     requests: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
     kept: str = ""
+
+    @property
+    def is_limited(self) -> bool:
+        return self.limit is not None or bool(self.limits)
 
     def mode_at(self, now_ms: int) -> Mode:
         return Mode.RUNNING if self.is_over(now_ms) else self.mode
@@ -92,7 +98,8 @@ class Regulation:
         values["mode"] = Mode(values.get("mode", Mode.RUNNING))
         if "limit" in values:
             values["limit"] = QueueLimit(*values["limit"])
-        values["requests"] = tuple(values.get("requests", ()))
+        for name in ("requests", "limits"):
+            values[name] = tuple(values.get(name, ()))
         return cls(**values, kept=kept)
 
 
@@ -121,11 +128,11 @@ def regulated_entry(namespace: str, queue: str) -> EntryKey:
 
 
 def name_of(namespace: str, queue: str) -> bytes:
-    """Those of a namespace lie side by side, in the order of their queues."""
+    """Those of a namespace lie side by side, in the order of their queues, behind its limits."""
     return f"{namespace}\0{_QUEUE}\0{queue}".encode()
 
 
 def named(name: bytes) -> tuple[str, str] | None:
-    """(namespace, queue); None: it is the name of something else, of a later release."""
+    """(namespace, queue); None: it is the name of something else."""
     namespace, kind, queue = name.decode().split("\0")
     return (namespace, queue) if kind == _QUEUE else None

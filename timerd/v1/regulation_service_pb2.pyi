@@ -37,7 +37,7 @@ class Limit(_message.Message):
     def __init__(self, max_in_hand: _Optional[int] = ..., rate: _Optional[int] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., burst: _Optional[int] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit")
+    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -45,6 +45,7 @@ class Queue(_message.Message):
     NOTE_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     mode: QueueMode
@@ -52,7 +53,24 @@ class Queue(_message.Message):
     note: str
     revision: int
     limit: Limit
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ...) -> None: ...
+    limits: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class NamedLimit(_message.Message):
+    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    limit: Limit
+    revision: int
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    in_hand: int
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("namespace", "queue")
@@ -115,23 +133,97 @@ class SetModeResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutQueueRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time")
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     queue: str
     limit: Limit
     revision: int
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    limits: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutQueueResponse(_message.Message):
     __slots__ = ("queue",)
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     queue: Queue
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+
+class PutLimitRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "name", "limit", "revision", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    name: str
+    limit: Limit
+    revision: int
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PutLimitResponse(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: NamedLimit
+    def __init__(self, limit: _Optional[_Union[NamedLimit, _Mapping]] = ...) -> None: ...
+
+class GetLimitRequest(_message.Message):
+    __slots__ = ("namespace", "name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class GetLimitResponse(_message.Message):
+    __slots__ = ("limit",)
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit: NamedLimit
+    def __init__(self, limit: _Optional[_Union[NamedLimit, _Mapping]] = ...) -> None: ...
+
+class ListLimitsRequest(_message.Message):
+    __slots__ = ("namespace", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListLimitsResponse(_message.Message):
+    __slots__ = ("limits", "next_page_token")
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    limits: _containers.RepeatedCompositeFieldContainer[NamedLimit]
+    next_page_token: str
+    def __init__(self, limits: _Optional[_Iterable[_Union[NamedLimit, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class DeleteLimitRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "name", "revision", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    name: str
+    revision: int
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class DeleteLimitResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -56,6 +56,26 @@ class RegulationServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.FromString,
                 _registered_method=True)
+        self.PutLimit = channel.unary_unary(
+                '/timerd.v1.RegulationService/PutLimit',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutLimitRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutLimitResponse.FromString,
+                _registered_method=True)
+        self.GetLimit = channel.unary_unary(
+                '/timerd.v1.RegulationService/GetLimit',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.GetLimitRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.GetLimitResponse.FromString,
+                _registered_method=True)
+        self.ListLimits = channel.unary_unary(
+                '/timerd.v1.RegulationService/ListLimits',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.ListLimitsRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.ListLimitsResponse.FromString,
+                _registered_method=True)
+        self.DeleteLimit = channel.unary_unary(
+                '/timerd.v1.RegulationService/DeleteLimit',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitResponse.FromString,
+                _registered_method=True)
 
 
 class RegulationServiceServicer(object):
@@ -87,8 +107,38 @@ class RegulationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def PutQueue(self, request, context):
-        """The limit of a queue, in the place of the one before; its mode stays. It counts from the reply on: a lower one is reached as
-        deliveries end. FAILED_PRECONDITION (LIMIT_IN_CLUSTER) on a server that is one of a cluster.
+        """The limits of a queue, in the place of those before; its mode stays. They count from the reply on: a lower one is reached as
+        deliveries end. FAILED_PRECONDITION where it lists a limit that nobody has put (LIMIT_UNKNOWN), and on a server that is one of
+        a cluster (LIMIT_IN_CLUSTER).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PutLimit(self, request, context):
+        """A limit with a name, in the place of the one before. It counts for all queues that list it together, from the reply on.
+        FAILED_PRECONDITION (LIMIT_IN_CLUSTER) on a server that is one of a cluster.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetLimit(self, request, context):
+        """NOT_FOUND where there is none of that name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListLimits(self, request, context):
+        """By name. Go on while next_page_token is set; a page may be empty.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DeleteLimit(self, request, context):
+        """FAILED_PRECONDITION (LIMIT_LISTED) while a queue lists it, NOT_FOUND where there is none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -116,6 +166,26 @@ def add_RegulationServiceServicer_to_server(servicer, server):
                     servicer.PutQueue,
                     request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.SerializeToString,
+            ),
+            'PutLimit': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutLimit,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutLimitRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutLimitResponse.SerializeToString,
+            ),
+            'GetLimit': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetLimit,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.GetLimitRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.GetLimitResponse.SerializeToString,
+            ),
+            'ListLimits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLimits,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.ListLimitsRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.ListLimitsResponse.SerializeToString,
+            ),
+            'DeleteLimit': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteLimit,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -228,6 +298,114 @@ class RegulationService(object):
             '/timerd.v1.RegulationService/PutQueue',
             timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.SerializeToString,
             timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutLimit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/PutLimit',
+            timerd_dot_v1_dot_regulation__service__pb2.PutLimitRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.PutLimitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetLimit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/GetLimit',
+            timerd_dot_v1_dot_regulation__service__pb2.GetLimitRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.GetLimitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLimits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/ListLimits',
+            timerd_dot_v1_dot_regulation__service__pb2.ListLimitsRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.ListLimitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DeleteLimit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/DeleteLimit',
+            timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitResponse.FromString,
             options,
             channel_credentials,
             insecure,

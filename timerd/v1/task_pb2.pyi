@@ -185,14 +185,16 @@ class Task(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
 
 class Waiting(_message.Message):
-    __slots__ = ("reason", "until", "description")
+    __slots__ = ("reason", "until", "description", "limit")
     REASON_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
     reason: WaitReason
     until: _timestamp_pb2.Timestamp
     description: str
-    def __init__(self, reason: _Optional[_Union[WaitReason, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ...) -> None: ...
+    limit: str
+    def __init__(self, reason: _Optional[_Union[WaitReason, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ..., limit: _Optional[str] = ...) -> None: ...
 
 class Problem(_message.Message):
     __slots__ = ("code", "message", "reason", "retry_after_ms", "field", "only_this_try")

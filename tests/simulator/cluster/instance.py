@@ -20,6 +20,7 @@ from timerd.config import ServerConfig
 from timerd.core.cluster.membership import Timing
 from timerd.core.dispatch import Assignment
 from timerd.core.partition.holding import HoldingSettings
+from timerd.core.regulation import AllRules
 from timerd.model.errors import TimerdError
 from timerd.ports import Store
 from timerd.services.dispatch.ports import Sent
@@ -117,7 +118,7 @@ class Instance:
         node.delivery._send = self._noting(node.delivery._send)  # type: ignore[method-assign, assignment]
         # Queues have no rules here, so the store is not asked for any.
         assert node.regulating is not None
-        node.regulating.known.read({}, 0)
+        node.regulating.known.read(AllRules(), 0)
         node.regulating = None
         # All have the time of the loop.
         node.clocks = None

@@ -262,4 +262,11 @@ NOTHING_TO_BREAK = {
         ("outbox DONEFIRST", "outbox NOSEAL", "outbox NOTIME", "outbox OVERTAKE", "outbox TWOSTEPS"),
         "an outbox is in front of the server, whose part is to know a repeat: tests/outbox kills relays and databases",
     ),
+    **dict.fromkeys(
+        (
+            *("limits ADOPTBLIND", "limits CAPONLY", "limits FREELOST", "limits LEAK", "limits NOREPORT"),
+            *("limits NOVOID", "limits NOWAIT", "limits OLDRETURN", "limits TWICE"),
+        ),
+        "instances of a cluster lend each other no permits: limits are refused there",
+    ),
 }

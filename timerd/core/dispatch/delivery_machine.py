@@ -116,6 +116,10 @@ class DeliveryMachine:
             found = self._hands[queue] = HandCount()
         return found
 
+    def known_hand(self, queue: QueueKey) -> HandCount | None:
+        """As `hand`; None: nothing of it is with workers."""
+        return self._hands.get(queue)
+
     def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
         self._workers[worker] = WorkerState(namespace, lease_ms, set(), name)
         if name:

@@ -1,23 +1,34 @@
 """Rules of queues: what an instance knows of them, how they are read and changed, and how they keep rows back."""
 
 from timerd.core.regulation.changing import (
+    AllRules,
     Identity,
+    LimitChange,
     RuleChange,
+    change_limit,
     change_rules,
+    list_limits,
     list_regulated,
     read_all_rules,
+    read_named_limits,
     read_rules,
 )
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import RuleLimits
+from timerd.core.regulation.limits import HeldBack, RuleLimits
 
 __all__ = [
-    "RuleChange",
-    "RuleLimits",
+    "AllRules",
+    "HeldBack",
     "Identity",
     "KnownRules",
+    "LimitChange",
+    "RuleChange",
+    "RuleLimits",
+    "change_limit",
     "change_rules",
+    "list_limits",
     "list_regulated",
     "read_all_rules",
+    "read_named_limits",
     "read_rules",
 ]

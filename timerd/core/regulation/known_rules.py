@@ -1,4 +1,4 @@
-"""What one instance knows of the rules of queues (rule Q2 of docs/understand/protocol.md).
+"""What one instance knows of the rules of queues, and of limits with names (rule Q2 of docs/understand/protocol.md).
 
 Pure: what was read and heard goes in, what a queue may do comes out. Nothing is sent before all rules were read, and
 again not from the moment at which the lease was lost until they were read anew: an instance that changed a rule
@@ -7,25 +7,32 @@ meanwhile did not wait for this one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Set
 
+from timerd.core.regulation.changing import AllRules
 from timerd.core.taken import QueueKey
+from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.model.regulations import NO_RULES, Mode, Regulation
 
 UNREAD = Regulation(mode=Mode.STOPPED)
+_NOBODY: Set[QueueKey] = frozenset()
 
 
 class KnownRules:
-    """`life` grows whenever what was known may be out of date; what was read in an earlier one does not count."""
+    """`life` grows whenever what was known may be out of date; what was read in an earlier one does not count. `news`
+    grows with each rule that is another one than before."""
 
     def __init__(self) -> None:
-        self.life = 0
+        self.life = self.news = 0
         self.is_read = self._was_read = False
         self._rules: dict[QueueKey, Regulation] = {}
+        self._limits: dict[LimitName, NamedLimit] = {}
+        # Queues by the limits that they list.
+        self._listed_by: dict[LimitName, set[QueueKey]] = {}
         # Queues of which something was due before the rules were read.
         self._asked: set[QueueKey] = set()
-        # Those that had rules at the first look.
-        self._before: frozenset[QueueKey] = frozenset()
+        # What there was at the first look.
+        self._before = AllRules()
 
     @property
     def was_read(self) -> bool:
@@ -46,6 +53,17 @@ class KnownRules:
             return UNREAD
         return self._rules.get(queue)
 
+    def limit(self, name: LimitName) -> NamedLimit | None:
+        return self._limits.get(name)
+
+    def limits(self) -> list[LimitName]:
+        """Those that there are."""
+        return [name for name, kept in self._limits.items() if kept.limit is not None]
+
+    def listed_by(self, name: LimitName) -> Set[QueueKey]:
+        """The queues that list a limit."""
+        return self._listed_by.get(name, _NOBODY)
+
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when more is heard."""
         rules = self.find(queue)
@@ -53,7 +71,11 @@ class KnownRules:
 
     def is_from_before(self, queue: QueueKey) -> bool:
         """Whether it had rules when this instance began."""
-        return queue in self._before
+        return queue in self._before.queues
+
+    def was_there_before(self, name: LimitName) -> bool:
+        """Whether there was such a limit when this instance began."""
+        return name in self._before.limits
 
     def heard(self, queue: QueueKey, rules: Regulation) -> bool:
         """From the instance that changed them. Whether they are news: what comes late changes nothing."""
@@ -61,19 +83,35 @@ class KnownRules:
         if rules.revision <= known.revision:
             return False
         self._rules[queue] = rules
+        for name in known.limits:
+            self._listed_by[LimitName(queue.namespace, name)].discard(queue)
+        for name in rules.limits:
+            self._listed_by.setdefault(LimitName(queue.namespace, name), set()).add(queue)
+        self.news += 1
         return True
 
-    def read(self, found: Mapping[QueueKey, Regulation], life: int) -> set[QueueKey]:
+    def heard_limit(self, name: LimitName, kept: NamedLimit) -> bool:
+        """As `heard`, of a limit with a name."""
+        known = self._limits.get(name)
+        if known is not None and kept.revision <= known.revision:
+            return False
+        self._limits[name] = kept
+        self.news += 1
+        return True
+
+    def read(self, found: AllRules, life: int) -> set[QueueKey]:
         """All rules, as they were read in that life. Returns the queues that may send now and could not before, and
         others."""
         if life != self.life:
             return set()
-        news = {queue for queue, rules in found.items() if self.heard(queue, rules)}
+        news = {queue for queue, rules in found.queues.items() if self.heard(queue, rules)}
+        for name in [name for name, kept in found.limits.items() if self.heard_limit(name, kept)]:
+            news |= self.listed_by(name)
         if not self.is_read:
             news |= self._asked
             self._asked.clear()
         if not self._was_read:
-            self._before = frozenset(found)
+            self._before = found
         self.is_read = self._was_read = True
         return news
 

@@ -1,37 +1,58 @@
-"""What the rules of a queue allow: nothing while it is paused, and no more than its limit. One look-up a slice.
+"""What the rules of a queue allow: nothing while it is paused, and no more than its limits. One look-up a slice.
 
 It is a limit of delivery and not a gate: a gate would take each due row out of its run to put it back, again and again,
 and a limit leaves all of them where they are. Counted is what was sent, retries included, and not what turned out to be
-cancelled or expired.
+cancelled or expired. A queue has a limit of its own, and those that it lists by name, which count for all queues that
+list them: it takes from all of them in one step, or from none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from timerd.core.dispatch import Allowance, HandCount, Slice
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.rate import RateLimit
+from timerd.core.regulation.limit_count import LimitCount
 from timerd.core.taken import QueueKey
-from timerd.model.regulations import QueueLimit
+from timerd.model.named_limits import LimitName
+from timerd.model.regulations import Regulation
+
+
+class HeldBack(NamedTuple):
+    """`until_ms`: when the limit lets one more go; infinite: when a worker has ended one. `limit`: its name, empty for
+    the queue's own."""
+
+    until_ms: float
+    limit: str
+
+
+class _Applied(NamedTuple):
+    """What a queue goes by, made of these rules at that time. No counts: it lists a limit that is not understood."""
+
+    rules: Regulation
+    news: int
+    counts: Sequence[LimitCount] | None
 
 
 class RuleLimits:
-    """Implements core.dispatch.Limit. `hand`: what workers have of a queue. `opened`: is told of queues of which they
-    have less than they had, where that was too much."""
+    """Implements core.dispatch.Limit. `hand`: what workers have of a queue, None where they have nothing. `opened`: is
+    told of queues that were held back, when workers have less of something than they had."""
 
     def __init__(
         self,
         known: KnownRules,
-        hand: Callable[[QueueKey], HandCount],
+        hand: Callable[[QueueKey], HandCount | None],
         opened: Callable[[Collection[QueueKey]], None],
     ) -> None:
         self._known = known
         self._hand = hand
         self._opened = opened
-        # Of queues that have one, by the limit that it was made for.
-        self._rates: dict[QueueKey, tuple[QueueLimit, RateLimit]] = {}
+        self._own: dict[QueueKey, LimitCount] = {}
+        self._named: dict[LimitName, LimitCount] = {}
+        self._applied: dict[QueueKey, _Applied] = {}
 
     def allow(self, queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
         rules = self._known.find(queue)
@@ -40,55 +61,135 @@ class RuleLimits:
         opens_ms = rules.opens_ms(now_ms)
         if opens_ms > now_ms:
             return Allowance(0, opens_ms)
-        if rules.limit is None:
-            self._rates.pop(queue, None)
+        if not rules.is_limited:
+            self._leave(queue)
             return Allowance(tasks, now_ms)
-        return self._within(queue, rules.limit, tasks, now_ms)
+        counts = self._counts(queue, rules, now_ms)
+        return Allowance(0, math.inf) if counts is None else self._within(counts, queue, tasks, now_ms)
 
-    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
-        """When the limit lets one more go; infinite: when a worker has ended one. None: the limit allows it now."""
+    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
+        """By the limit that does so for longest. None: all of them allow one more now."""
         rules = self._known.find(queue)
-        if rules is None or rules.limit is None:
+        if rules is None or not rules.is_limited:
             return None
-        rate_ms = self._rate(queue, rules.limit, now_ms).next_ms(now_ms) if rules.limit.rate else now_ms
-        until_ms = math.inf if self._room(queue, rules.limit, 1) <= 0 else rate_ms
-        return until_ms if until_ms > now_ms else None
+        counts = self._counts(queue, rules, now_ms)
+        if counts is None:
+            return HeldBack(math.inf, "")
+        asked = [(count.allow(1, self._in_hand(count), now_ms), count.name) for count in counts]
+        return max([HeldBack(each.next_ms, name) for each, name in asked if not each.tasks], default=None)
 
     def sent(self, sent: Slice) -> float:
-        found = self._rates.get(sent.queue) if self._rates else None
-        if found is None:
+        applied = self._applied.get(sent.queue) if self._applied else None
+        if applied is None or applied.counts is None:
             return sent.now_ms
-        found[1].sent(sent.tasks, sent.now_ms)
-        return found[1].next_ms(sent.now_ms)
+        return max(count.sent(sent.tasks, sent.now_ms) for count in applied.counts)
 
     def forget(self, queue: QueueKey) -> None:
         """What was sent counts, whether its workers are still there or not."""
+        for count in self._counted(queue):
+            count.waiting.discard(queue)
+
+    def changed(self) -> set[QueueKey]:
+        """Rules are other ones than before. Returns the queues that were held back until then."""
+        waiting: set[QueueKey] = set()
+        for count in (*self._own.values(), *self._named.values()):
+            count.is_watched = False
+            waiting |= count.waiting
+        return waiting
+
+    def in_hand_of(self, queues: Iterable[QueueKey]) -> int:
+        """Deliveries of theirs that workers have."""
+        hands = map(self._hand, queues)
+        return sum(hand.open for hand in hands if hand is not None)
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _within(self, queue: QueueKey, limit: QueueLimit, tasks: int, now_ms: int) -> Allowance:
-        room, next_ms = self._room(queue, limit, tasks), float(now_ms)
-        if limit.rate:
-            rate = self._rate(queue, limit, now_ms)
-            tasks, next_ms = min(tasks, rate.free(now_ms)), rate.next_ms(now_ms)
-        else:
-            self._rates.pop(queue, None)
-        if room > 0:
-            return Allowance(min(tasks, room), next_ms)
-        self._hand(queue).on_less = lambda: self._opened([queue])
-        return Allowance(0, math.inf)
+    def _within(self, counts: Iterable[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
+        """Of several that allow nothing, the one that does so for longest says when to ask again."""
+        least, next_ms = tasks, float(now_ms)
+        for count in counts:
+            allowed = count.allow(tasks, self._in_hand(count), now_ms)
+            least = min(least, allowed.tasks)
+            if allowed.tasks:
+                count.waiting.discard(queue)
+                continue
+            count.waiting.add(queue)
+            next_ms = max(next_ms, allowed.next_ms)
+            if allowed.next_ms == math.inf:
+                self._watch(count)
+        return Allowance(least, next_ms)
 
-    def _room(self, queue: QueueKey, limit: QueueLimit, tasks: int) -> int:
-        return limit.max_in_hand - self._hand(queue).open if limit.max_in_hand else tasks
+    def _in_hand(self, count: LimitCount) -> int:
+        return self.in_hand_of(count.queues) if count.limit.max_in_hand else 0
 
-    def _rate(self, queue: QueueKey, limit: QueueLimit, now_ms: int) -> RateLimit:
-        """As it is by now: made at the first look, and anew when the limit is another one."""
-        found = self._rates.get(queue)
-        if found is not None and found[0] == limit:
-            return found[1]
-        if found is not None:
-            rate = found[1].changed(limit, now_ms)
+    def _watch(self, count: LimitCount) -> None:
+        """Nothing more is sent by it until one of its deliveries has ended, so all of them are known now."""
+        if count.is_watched:
+            return
+        count.is_watched = True
+        for queue in count.queues:
+            if (hand := self._hand(queue)) is not None:
+                hand.on_less = partial(self._less, queue)
+
+    def _less(self, queue: QueueKey) -> None:
+        """Workers have less of the queue than they had."""
+        waiting: set[QueueKey] = set()
+        for count in self._counted(queue):
+            count.is_watched = False
+            waiting |= count.waiting
+        self._opened(waiting)
+
+    def _counted(self, queue: QueueKey) -> list[LimitCount]:
+        """Where what is sent of the queue counts."""
+        names = [LimitName(queue.namespace, name) for name in self._known.of(queue).limits]
+        found = [self._own.get(queue), *map(self._named.get, names)]
+        return [count for count in found if count is not None]
+
+    def _counts(self, queue: QueueKey, rules: Regulation, now_ms: int) -> Sequence[LimitCount] | None:
+        """None: it lists a limit that nobody understands here."""
+        known = self._applied.get(queue)
+        if known is not None and known.rules is rules and known.news == self._known.news:
+            return known.counts
+        counts = self._made(queue, rules, now_ms)
+        if known is not None:
+            _left(queue, known.counts, counts)
+        self._applied[queue] = _Applied(rules, self._known.news, counts)
+        return counts
+
+    def _made(self, queue: QueueKey, rules: Regulation, now_ms: int) -> list[LimitCount] | None:
+        """As they are by now."""
+        counts: list[LimitCount] = []
+        if rules.limit is None:
+            self._own.pop(queue, None)
         else:
-            rate = RateLimit(limit, now_ms, is_full=not self._known.is_from_before(queue))
-        self._rates[queue] = limit, rate
-        return rate
+            own = self._own.setdefault(queue, LimitCount("", rules.limit, (queue,)))
+            own.go_by(rules.limit, now_ms, is_full=not self._known.is_from_before(queue))
+            counts.append(own)
+        for each in rules.limits:
+            if (count := self._made_named(LimitName(queue.namespace, each), now_ms)) is None:
+                return None
+            counts.append(count)
+        return counts
+
+    def _made_named(self, name: LimitName, now_ms: int) -> LimitCount | None:
+        kept = self._known.limit(name)
+        if kept is None or kept.limit is None or not kept.is_understood:
+            return None
+        count = self._named.get(name)
+        if count is None:
+            count = self._named[name] = LimitCount(name.limit, kept.limit, self._known.listed_by(name))
+        count.go_by(kept.limit, now_ms, is_full=not self._known.was_there_before(name))
+        return count
+
+    def _leave(self, queue: QueueKey) -> None:
+        """It has no limits any more."""
+        if self._applied and (known := self._applied.pop(queue, None)) is not None:
+            _left(queue, known.counts, ())
+        self._own.pop(queue, None)
+
+
+def _left(queue: QueueKey, before: Sequence[LimitCount] | None, now: Sequence[LimitCount] | None) -> None:
+    """It waits for none of those that it does not list any more."""
+    for count in before or ():
+        if now is None or count not in now:
+            count.waiting.discard(queue)

@@ -4,6 +4,7 @@ from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.backfills import Backfill, BackfillState
 from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, SlotCost
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
+from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
 from timerd.sdk.scheduling.queues import QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
@@ -19,6 +20,8 @@ __all__ = [
     "Cycle",
     "CycleMember",
     "Cycles",
+    "LimitInfo",
+    "Limits",
     "NewSchedule",
     "Opened",
     "QueueInfo",
@@ -32,6 +35,7 @@ __all__ = [
     "SlotCost",
     "SyncClient",
     "SyncCycles",
+    "SyncLimits",
     "SyncQueues",
     "SyncSchedules",
 ]

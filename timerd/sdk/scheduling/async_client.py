@@ -12,6 +12,7 @@ from timerd.sdk.scheduling.bulk import Bulk, BulkItem, Progress, batches_of
 from timerd.sdk.scheduling.coalescing import outcomes_in, write_cancel
 from timerd.sdk.scheduling.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.scheduling.cycles import Cycles
+from timerd.sdk.scheduling.limits import Limits
 from timerd.sdk.scheduling.operations import Operations
 from timerd.sdk.scheduling.queues import Queues
 from timerd.sdk.scheduling.receiving import Receiving
@@ -84,6 +85,11 @@ class Client(Operations, Receiving, Singles):
     def queues(self) -> Queues:
         """The queues are paused, drained and resumed here: `client.queues.pause(...)` and the like."""
         return Queues(self)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """The limits are what queues share: `client.limits.put(...)` and the like."""
+        return Limits(self)
 
     async def schedule_many(
         self,

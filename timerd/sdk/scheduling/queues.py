@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -52,7 +52,7 @@ class QueueMode(_WireEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
-    """A queue limit says how much of a queue is sent; counted is what starts, retries too.
+    """A queue limit says how much is sent, of a queue or of all that list a limit; counted is what starts, retries too.
 
     Args:
         max_in_hand: how many deliveries workers have at a time; None for any number.
@@ -85,6 +85,7 @@ class QueueInfo:
         note: why it is in this mode.
         revision: grows with each change; 0 where it never had rules.
         limit: how much of it is sent; None for all that workers want.
+        limits: names of the limits that it shares with other queues.
         silent: of a change: the instances that live and have not confirmed it. Empty: it is so on all of them.
     """
 
@@ -95,6 +96,7 @@ class QueueInfo:
     note: str
     revision: int
     limit: QueueLimit | None = None
+    limits: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
 
     @classmethod
@@ -102,8 +104,8 @@ class QueueInfo:
         """The info says what the message `message` says; `silent` are those who have not confirmed it."""
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
         limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
-        mode = QueueMode(message.mode)
-        return cls(message.name, message.namespace, mode, until, message.note, message.revision, limit, silent)
+        mode, limits = QueueMode(message.mode), tuple(message.limits)
+        return cls(message.name, message.namespace, mode, until, message.note, message.revision, limit, limits, silent)
 
 
 class Queues:
@@ -228,37 +230,35 @@ class Queues:
         rate: str | None = None,
         burst: int | None = None,
         max_in_hand: int | None = None,
+        limits: Iterable[str] = (),
         revision: int = 0,
         request_id: str | None = None,
     ) -> QueueInfo:
-        """The call gives a queue a limit, in the place of the one before; without any it has none. Its mode stays.
+        """The call gives a queue limits, in the place of those before; without any it has none. Its mode stays.
 
         Args:
             queue: the name of the queue.
             rate: how many tasks start in a time, retries counted: "100/s", "30/m", "1000/h", "5/10s". Default any.
             burst: how many of the rate may start at once. Default what it gives in 100 ms, at least 1.
             max_in_hand: how many deliveries workers have at a time. Default any number.
+            limits: names of limits that it shares with other queues (`client.limits`), up to 8. Default none.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
         Raises:
             Aborted: it has another revision by now.
-            FailedPrecondition: the server is one of a cluster (LIMIT_IN_CLUSTER).
+            FailedPrecondition: nobody has put a limit that it lists (LIMIT_UNKNOWN), or the server is one of a cluster
+                (LIMIT_IN_CLUSTER).
         """
         request = pb.PutQueueRequest(
             namespace=self._open(),
             request_id=request_id_of(request_id),
             queue=name(queue, "queue"),
             revision=whole_number(revision, "revision"),
+            limits=_names(limits),
         )
-        if max_in_hand is not None:
-            request.limit.max_in_hand = whole_number(max_in_hand, "max_in_hand", 1, _MOST)
-        if rate is not None:
-            tasks, period_s = _rate(rate)
-            request.limit.rate = tasks
-            request.limit.period.FromSeconds(period_s)
-        if burst is not None:
-            request.limit.burst = whole_number(burst, "burst", 1, _MOST)
+        if (rate, burst, max_in_hand) != (None, None, None):
+            request.limit.CopyFrom(limit_message(rate, burst, max_in_hand))
         return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
 
     async def _set(
@@ -310,6 +310,26 @@ class SyncQueues:
     put = blocking(Queues.put)
     resume = blocking(Queues.resume)
     list = iterating(Queues.list)
+
+
+def limit_message(rate: str | None, burst: int | None, max_in_hand: int | None) -> pb.Limit:
+    """Raises InvalidTask."""
+    limit = pb.Limit()
+    if max_in_hand is not None:
+        limit.max_in_hand = whole_number(max_in_hand, "max_in_hand", 1, _MOST)
+    if rate is not None:
+        tasks, period_s = _rate(rate)
+        limit.rate = tasks
+        limit.period.FromSeconds(period_s)
+    if burst is not None:
+        limit.burst = whole_number(burst, "burst", 1, _MOST)
+    return limit
+
+
+def _names(limits: Iterable[str]) -> list[str]:
+    if isinstance(limits, str):
+        raise invalid(f"`limits` is {limits!r:.60}: give a list of names, as [{limits!r:.60}].", "limits")
+    return [name(each, "limits") for each in limits]
 
 
 def _rate(text_of_rate: str) -> tuple[int, int]:

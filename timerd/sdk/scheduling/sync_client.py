@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.cycles import SyncCycles
+from timerd.sdk.scheduling.limits import SyncLimits
 from timerd.sdk.scheduling.queues import SyncQueues
 from timerd.sdk.scheduling.schedules import SyncSchedules
 from timerd.sdk.scheduling.sync_twin import SHARED_LOOP, Caller, blocking, iterating
@@ -66,6 +67,11 @@ class SyncClient:
     def queues(self) -> SyncQueues:
         """The queues are paused, drained and resumed here: `client.queues.pause(...)` and the like."""
         return SyncQueues(self)
+
+    @cached_property
+    def limits(self) -> SyncLimits:
+        """The limits are what queues share: `client.limits.put(...)` and the like."""
+        return SyncLimits(self)
 
     schedule = blocking(Client.schedule)
     schedule_many = blocking(Client.schedule_many)

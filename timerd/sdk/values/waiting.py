@@ -18,7 +18,7 @@ class WaitReason(_WireEnum):
         SLOT: a worker of its queue has to have a free slot, and what was due before goes first.
         PAUSED: its queue is PAUSED or STOPPED.
         RETRY: an attempt has failed, and the time of the next one has not come.
-        LIMIT: the limit of its queue is reached; `until` is when the next task of the queue may go.
+        LIMIT: a limit of its queue is reached; `until` is when the limit lets the next task go.
     """
 
     UNSPECIFIED = 0
@@ -36,14 +36,16 @@ class WaitsFor:
         reason: what kind of thing it is.
         until: the instant in UTC at which that is over; None where nobody knows.
         description: the same in a sentence.
+        limit: the name of the limit; empty where it is the queue's own, or the reason is another one.
     """
 
     reason: WaitReason
     until: datetime | None
     description: str
+    limit: str = ""
 
     @classmethod
     def of(cls, message: task_pb2.Waiting) -> WaitsFor:
         """It says what the message `message` says."""
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
-        return cls(WaitReason(message.reason), until, message.description)
+        return cls(WaitReason(message.reason), until, message.description, message.limit)

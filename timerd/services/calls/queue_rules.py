@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from timerd.core.regulation import HeldBack
 from timerd.core.taken import QueueKey
 
 
@@ -18,8 +19,8 @@ class QueueRules(Protocol):
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
         ...
 
-    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
-        """When its limit lets one more go; infinite: when a worker has ended one. None: the limit allows it now."""
+    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
+        """By which limit, and until when. None: its limits allow one more now."""
         ...
 
 
@@ -32,5 +33,5 @@ class NoRules:
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         return now_ms
 
-    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
+    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
         return None

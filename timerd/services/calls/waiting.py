@@ -22,9 +22,9 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
     opens_ms = rules.opens_ms(queue, now_ms)
     if opens_ms > now_ms:
         return _until_open(queue, opens_ms)
-    limited_ms = rules.limited_until_ms(queue, now_ms)
-    if limited_ms is not None:
-        return _until_limit(queue, limited_ms)
+    held_back = rules.held_back(queue, now_ms)
+    if held_back is not None:
+        return _until_limit(queue, *held_back)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
@@ -36,14 +36,16 @@ def _until_retry(view: TaskView) -> wire.Waiting:
     return wire.Waiting(reason=wire.WAIT_REASON_RETRY, until=timestamp(view.due_at_ms), description=said)
 
 
-def _until_limit(queue: QueueKey, limited_ms: float) -> wire.Waiting:
+def _until_limit(queue: QueueKey, limited_ms: float, limit: str) -> wire.Waiting:
     """Where others wait before it, it is later than that."""
+    of = f"the limit {limit!r}" if limit else f"the queue {queue.queue!r}"
     if limited_ms == math.inf:
-        said = f"Workers have as many tasks of the queue {queue.queue!r} in hand as its limit allows."
-        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said)
+        many = "as it allows" if limit else "as its limit allows"
+        said = f"Workers have as many tasks of {of} in hand {many}."
+        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit=limit)
     until_ms = int(limited_ms)
-    said = f"The rate of the queue {queue.queue!r} allows its next start at {shown(until_ms)}."
-    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said)
+    said = f"The rate of {of} allows its next start at {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=limit)
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

@@ -1,10 +1,15 @@
-"""Limits of queues: from the wire, checked in full, and back."""
+"""Limits: from the wire, checked in full, and back."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from timerd.model.errors import Invalid
+from timerd.model.named_limits import MOST_LISTED
 from timerd.model.regulations import QueueLimit
 from timerd.services.calls.due_times import duration_ms
+from timerd.services.calls.fields import quoted
 from timerd.services.calls.replies import duration
 from timerd.v1 import regulation_service_pb2 as wire
 
@@ -14,6 +19,7 @@ SECOND_MS, DAY_MS = 1_000, 86_400_000
 BURST_MS = 100
 # A turn of a busy loop takes a few of these: a smaller burst would be lower than the rate.
 LEAST_BURST_MS = 10
+_NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,128}")
 
 
 def limit_of(given: wire.Limit) -> QueueLimit:
@@ -44,6 +50,22 @@ def _burst(given: wire.Limit, period_ms: int) -> int:
             "limit.burst",
         )
     return given.burst
+
+
+def limit_name_of(text: str, field: str) -> str:
+    """Raises Invalid."""
+    if _NAME.fullmatch(text):
+        return text
+    wrong = f"The name {quoted(text)} of a limit is not allowed" if text else "The name of the limit is missing"
+    raise Invalid(f"{wrong}: use 1 to 128 characters of A-Z a-z 0-9 . _ - / :", field)
+
+
+def listed_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Of the limits that a queue lists, each once. Raises Invalid."""
+    found = tuple(dict.fromkeys(limit_name_of(name, f"limits[{at}]") for at, name in enumerate(names)))
+    if len(found) > MOST_LISTED:
+        raise Invalid(f"The queue lists {len(found):,} limits: at most {MOST_LISTED} are allowed.", "limits")
+    return found
 
 
 def wire_of_limit(limit: QueueLimit) -> wire.Limit:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 
 from timerd.core.regulation import (
+    HeldBack,
     Identity,
     KnownRules,
     RuleChange,
@@ -19,7 +20,8 @@ from timerd.core.regulation import (
 from timerd.core.taken import QueueKey
 from timerd.model.codec import REGULATES, known_by_all
 from timerd.model.errors import Precondition, QueueShut, Unavailable
-from timerd.model.regulations import Mode, QueueLimit, Regulation
+from timerd.model.named_limits import LimitName
+from timerd.model.regulations import Mode, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
@@ -88,8 +90,9 @@ class Regulating:
             self._open([queue])
 
     def _open(self, queues: Collection[QueueKey]) -> None:
+        """And all that were held back by limits: these may be others by now."""
         if queues:
-            self._opened(queues)
+            self._opened({*queues, *self._limits.changed()})
 
     def check_intake(self, queue: QueueKey, now_ms: int) -> None:
         """Raises QueueShut where the queue takes no new tasks in, and Unavailable where that is not known yet."""
@@ -107,9 +110,17 @@ class Regulating:
         """When rows of the queue may be sent, as far as its rules go."""
         return self.known.opens_ms(queue, now_ms)
 
-    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
-        """When its limit lets one more go; infinite: when a worker has ended one. None: the limit allows it now."""
-        return self._limits.limited_until_ms(queue, now_ms)
+    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
+        """By which limit, and until when. None: its limits allow one more now."""
+        return self._limits.held_back(queue, now_ms)
+
+    def in_hand(self, name: LimitName) -> int:
+        """Deliveries that workers have of the queues that list a limit."""
+        return self._limits.in_hand_of(self.known.listed_by(name))
+
+    def opened(self, queues: Collection[QueueKey]) -> None:
+        """Their limits are other ones now."""
+        self._open(queues)
 
     # -- what operators ask ---------------------------------------------------------------------------------------
 
@@ -128,9 +139,9 @@ class Regulating:
         self.heard(queue, rules)
         return rules, await self._others.tell(queue, rules) if self._others is not None else ()
 
-    def check_limit(self, limit: QueueLimit | None) -> None:
-        """Raises Precondition where nobody could keep to it."""
-        if limit is not None and self._others is not None:
+    def check_single(self) -> None:
+        """Of who changes limits. Raises Precondition where nobody could keep to them."""
+        if self._others is not None:
             raise Precondition(
                 "Limits are counted by one instance, and this server is one of a cluster, whose instances would each "
                 "count for themselves: nothing was changed. Limit the concurrency of the workers, or use a server on "

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
+from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Mode, QueueLimit, Regulation
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
@@ -20,7 +21,8 @@ from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
-from timerd.services.regulation.limit_wire import limit_of, wire_of_limit
+from timerd.services.regulation.limit_wire import limit_of, listed_of, wire_of_limit
+from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
 from timerd.v1 import regulation_service_pb2 as wire
 
@@ -39,8 +41,9 @@ _MODES = {number: mode for mode, number in _WIRE_OF.items()}
 class RegulationCalls:
     """One method a call: request -> reply, or one of model.errors. `now_ms`: engine time, trusted or not."""
 
-    def __init__(self, regulating: Regulating, verbs: Verbs, now_ms: Callable[[], int]) -> None:
+    def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs, now_ms: Callable[[], int]) -> None:
         self._regulating = regulating
+        self._limiting = limiting
         self._verbs = verbs
         self._now_ms = now_ms
 
@@ -61,7 +64,7 @@ class RegulationCalls:
     async def set_mode(self, request: wire.SetModeRequest) -> wire.SetModeResponse:
         """A reply that names silent instances is not remembered: its repeat asks them again, and changes nothing."""
         queue, now_ms = _queue_of(request), self._verbs.now_ms()
-        decide, call = partial(_with_mode, asked=_asked_of(request)), _hash_of(request)
+        decide, call = partial(_with_mode, asked=_asked_of(request)), call_hash(request)
 
         async def carry_out() -> wire.SetModeResponse:
             _check_later(request, now_ms)
@@ -78,14 +81,16 @@ class RegulationCalls:
         )
 
     async def put(self, request: wire.PutQueueRequest) -> wire.PutQueueResponse:
-        queue = _queue_of(request)
+        queue, limits = _queue_of(request), listed_of(request.limits)
         limit = limit_of(request.limit) if request.HasField("limit") else None
-        self._regulating.check_limit(limit)
+        if limit is not None or limits:
+            self._regulating.check_single()
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutQueueResponse:
-            change, call = partial(_with_limit, limit=limit), _hash_of(request)
-            rules, _ = await self._regulating.change(queue, call, request.revision, change)
+            change, call = partial(_with_limits, limit=limit, limits=limits), call_hash(request)
+            async with self._limiting.listing([LimitName(queue.namespace, each) for each in limits]):
+                rules, _ = await self._regulating.change(queue, call, request.revision, change)
             return wire.PutQueueResponse(queue=self._shown(queue, rules))
 
         return await answered_once(self._verbs, queue.namespace, request, wire.PutQueueResponse, carry_out)
@@ -101,6 +106,7 @@ class RegulationCalls:
             shown.until.CopyFrom(timestamp(rules.until_ms))
         if rules.limit is not None:
             shown.limit.CopyFrom(wire_of_limit(rules.limit))
+        shown.limits.extend(rules.limits)
         return shown
 
 
@@ -133,12 +139,12 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
     return replace(rules, mode=asked.mode, until_ms=asked.until_ms, note=asked.note)
 
 
-def _with_limit(rules: Regulation, limit: QueueLimit | None) -> Regulation:
-    return replace(rules, limit=limit)
+def _with_limits(rules: Regulation, limit: QueueLimit | None, limits: tuple[str, ...]) -> Regulation:
+    return replace(rules, limit=limit, limits=limits)
 
 
-def _hash_of(request: wire.SetModeRequest | wire.PutQueueRequest) -> str:
-    """Names the call; without a request_id a repeat is another one."""
+def call_hash(request: Any) -> str:  # noqa: ANN401 - each call has its own
+    """Names a call that changes something; without a request_id a repeat is another one."""
     content = request.SerializeToString(deterministic=True) if request.request_id else b""
     text = f"{type(request).__name__}\0{request.namespace}\0{request_id_of(request.request_id)}\0".encode() + content
     return blake2b(text, digest_size=12, person=b"timerd.rules").hexdigest()

@@ -1,0 +1,58 @@
+"""What one limit counts: the starts of its queues, by its rate, and their deliveries that are with workers.
+
+It is the limit of one queue, or one with a name that many list. Nothing is reserved: the caller asks each what it
+allows, and tells all of them what was sent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from timerd.core.dispatch import Allowance
+from timerd.core.regulation.rate import RateLimit
+from timerd.core.taken import QueueKey
+from timerd.model.regulations import QueueLimit
+
+
+@dataclass(slots=True, eq=False)
+class LimitCount:
+    """`name`: empty where it is that of one queue. `queues`: those whose deliveries count; `waiting`: those of which it
+    holds something back. `is_watched`: who waits is told of the next end of a delivery."""
+
+    name: str
+    limit: QueueLimit
+    queues: Collection[QueueKey]
+    rate: RateLimit | None = None
+    waiting: set[QueueKey] = field(default_factory=set)
+    is_watched: bool = False
+
+    def allow(self, tasks: int, in_hand: int, now_ms: int) -> Allowance:
+        """How many of so many may go, while so many are in hand."""
+        room = self.limit.max_in_hand - in_hand if self.limit.max_in_hand else tasks
+        if room <= 0:
+            return Allowance(0, math.inf)
+        if self.rate is None:
+            return Allowance(min(tasks, room), now_ms)
+        return Allowance(min(tasks, room, self.rate.free(now_ms)), self.rate.next_ms(now_ms))
+
+    def sent(self, tasks: int, now_ms: int) -> int:
+        """Returns when one more may go, by the rate."""
+        if self.rate is None:
+            return now_ms
+        self.rate.sent(tasks, now_ms)
+        return self.rate.next_ms(now_ms)
+
+    def go_by(self, limit: QueueLimit, now_ms: int, *, is_full: bool) -> None:
+        """By this limit from now on. What was sent counts on, as long as there is a rate. `is_full`: of one that has
+        none yet, whether all of its burst may go at once."""
+        if limit == self.limit and (self.rate is not None) == bool(limit.rate):
+            return
+        if not limit.rate:
+            self.rate = None
+        elif self.rate is None:
+            self.rate = RateLimit(limit, now_ms, is_full=is_full)
+        else:
+            self.rate = self.rate.changed(limit, now_ms)
+        self.limit = limit

@@ -1,0 +1,95 @@
+"""Calls of RegulationService for limits with names: checked in full before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from timerd.model.errors import Invalid
+from timerd.model.named_limits import LimitName, NamedLimit
+from timerd.services.calls.fields import at_most, namespace_of
+from timerd.services.calls.page_tokens import after_of, page_token
+from timerd.services.calls.repeats import answered_once
+from timerd.services.engine.verbs import Verbs
+from timerd.services.holding.driving import Performs
+from timerd.services.regulation.limit_wire import limit_name_of, limit_of, wire_of_limit
+from timerd.services.regulation.limiting import Limiting
+from timerd.services.regulation.regulating import Regulating
+from timerd.services.regulation.regulation_calls import DEFAULT_PAGE, MAX_PAGE, RegulationCalls, call_hash
+from timerd.v1 import regulation_service_pb2 as wire
+
+MOST_SHOWN = 1_000
+_NAME_BYTES = 128
+
+
+class LimitCalls:
+    """One method a call: request -> reply, or one of model.errors."""
+
+    def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs) -> None:
+        self._regulating = regulating
+        self._limiting = limiting
+        self._verbs = verbs
+
+    def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        return {"PutLimit": self.put, "GetLimit": self.get, "ListLimits": self.list, "DeleteLimit": self.delete}
+
+    async def get(self, request: wire.GetLimitRequest) -> wire.GetLimitResponse:
+        name = _name_of(request)
+        return wire.GetLimitResponse(limit=self._shown(name, await self._limiting.get(name)))
+
+    async def list(self, request: wire.ListLimitsRequest) -> wire.ListLimitsResponse:
+        """A page of which all were deleted is empty, and says where to go on."""
+        namespace, size = namespace_of(request.namespace), at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
+        after = (after_of(request, _NAME_BYTES) or b"").rstrip(b"\0").decode()
+        found = await self._limiting.page(namespace, after, size)
+        more = page_token(request, found[-1][0].limit.encode().ljust(_NAME_BYTES, b"\0")) if len(found) == size else ""
+        shown = [self._shown(name, kept) for name, kept in found if kept.limit is not None]
+        return wire.ListLimitsResponse(limits=shown, next_page_token=more)
+
+    async def put(self, request: wire.PutLimitRequest) -> wire.PutLimitResponse:
+        name = _name_of(request)
+        if not request.HasField("limit"):
+            raise Invalid("The limit limits nothing: give max_in_hand, or a rate, or delete it.", "limit")
+        limit = limit_of(request.limit)
+        self._regulating.check_single()
+        self._verbs.now_ms()
+
+        async def carry_out() -> wire.PutLimitResponse:
+            kept = await self._limiting.put(name, call_hash(request), request.revision, limit)
+            return wire.PutLimitResponse(limit=self._shown(name, kept))
+
+        return await answered_once(self._verbs, name.namespace, request, wire.PutLimitResponse, carry_out)
+
+    async def delete(self, request: wire.DeleteLimitRequest) -> wire.DeleteLimitResponse:
+        name = _name_of(request)
+        self._regulating.check_single()
+        self._verbs.now_ms()
+
+        async def carry_out() -> wire.DeleteLimitResponse:
+            await self._limiting.delete(name, call_hash(request), request.revision)
+            return wire.DeleteLimitResponse()
+
+        return await answered_once(self._verbs, name.namespace, request, wire.DeleteLimitResponse, carry_out)
+
+    def _shown(self, name: LimitName, kept: NamedLimit) -> wire.NamedLimit:
+        shown = wire.NamedLimit(namespace=name.namespace, name=name.limit, revision=kept.revision)
+        if kept.limit is not None:
+            shown.limit.CopyFrom(wire_of_limit(kept.limit))
+        shown.queues.extend(self._limiting.listed_by(name)[:MOST_SHOWN])
+        shown.in_hand = self._regulating.in_hand(name)
+        return shown
+
+
+def regulation_verbs(
+    regulating: Regulating, runner: Performs, verbs: Verbs, now_ms: Callable[[], int]
+) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+    """All of RegulationService."""
+    limiting = Limiting(regulating.known, runner, regulating.opened)
+    of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
+    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs).verbs()}
+
+
+def _name_of(request: Any) -> LimitName:  # noqa: ANN401 - each call has its own
+    return LimitName(namespace_of(request.namespace), limit_name_of(request.name, "name"))

@@ -1,0 +1,119 @@
+"""Limits with names on one instance: changed for those who ask, one change at a time.
+
+A queue lists a limit that is there, and a limit that a queue lists is not deleted. Both are looked at in the store, and
+hold until the change is made: nobody else changes limits, for a cluster refuses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from timerd.core.regulation import (
+    KnownRules,
+    LimitChange,
+    change_limit,
+    list_limits,
+    list_regulated,
+    read_named_limits,
+)
+from timerd.core.taken import QueueKey
+from timerd.model.errors import NotFound, Precondition
+from timerd.model.named_limits import LimitName, NamedLimit
+from timerd.model.regulations import QueueLimit
+from timerd.services.holding.driving import Performs, drive
+
+PAGE = 1_000
+# So many queues are named in a sentence.
+_MOST_NAMED = 3
+
+
+class Limiting:
+    """Of one instance. `opened`: is told of queues whose limits are other ones now."""
+
+    def __init__(self, known: KnownRules, runner: Performs, opened: Callable[[Collection[QueueKey]], None]) -> None:
+        self._known = known
+        self._runner = runner
+        self._opened = opened
+        self._changing = asyncio.Lock()
+
+    def listed_by(self, name: LimitName) -> list[str]:
+        """The queues that list it, by name."""
+        return sorted(each.queue for each in self._known.listed_by(name))
+
+    async def get(self, name: LimitName) -> NamedLimit:
+        """Raises NotFound."""
+        (kept,) = await drive(read_named_limits([name]), self._runner)
+        if kept.limit is None:
+            raise _absent(name)
+        return kept
+
+    async def page(self, namespace: str, after: str, limit: int) -> Sequence[tuple[LimitName, NamedLimit]]:
+        """Those that were deleted among them."""
+        return await drive(list_limits(namespace, after, limit), self._runner)
+
+    async def put(self, name: LimitName, request: str, revision: int, limit: QueueLimit) -> NamedLimit:
+        """Raises Aborted."""
+        return await self._change(name, request, revision, lambda kept: replace(kept, limit=limit))
+
+    async def delete(self, name: LimitName, request: str, revision: int) -> None:
+        """Raises Aborted, NotFound, and Precondition where a queue lists it."""
+
+        def without(kept: NamedLimit) -> NamedLimit:
+            if kept.limit is None:
+                raise _absent(name)
+            return replace(kept, limit=None)
+
+        async with self._changing:
+            await self._check_unlisted(name)
+            await self._changed(name, request, revision, without)
+
+    @asynccontextmanager
+    async def listing(self, names: Sequence[LimitName]) -> AsyncIterator[None]:
+        """As long as this lasts they are there. Raises Precondition."""
+        async with self._changing:
+            kept = await drive(read_named_limits(names), self._runner) if names else []
+            for name in [name for name, each in zip(names, kept, strict=True) if each.limit is None]:
+                raise Precondition(
+                    f"There is no limit {name.limit!r}, so no queue can list it: put it first (timerd limits set "
+                    f"{name.limit}), then repeat the call; nothing was changed.",
+                    "LIMIT_UNKNOWN",
+                    field="limits",
+                )
+            yield
+
+    async def _change(self, name: LimitName, request: str, revision: int, decide: LimitChange) -> NamedLimit:
+        async with self._changing:
+            return await self._changed(name, request, revision, decide)
+
+    async def _changed(self, name: LimitName, request: str, revision: int, decide: LimitChange) -> NamedLimit:
+        kept = await drive(change_limit(name, request, revision, decide), self._runner)
+        if self._known.heard_limit(name, kept):
+            self._opened(self._known.listed_by(name))
+        return kept
+
+    async def _check_unlisted(self, name: LimitName) -> None:
+        """Raises Precondition."""
+        listed, after = [], ""
+        while found := await drive(list_regulated(name.namespace, after, PAGE), self._runner):
+            after = found[-1][0].queue
+            listed += [queue.queue for queue, rules in found if name.limit in rules.limits]
+        if listed:
+            more = f" and {len(listed) - _MOST_NAMED:,} more" if len(listed) > _MOST_NAMED else ""
+            raise Precondition(
+                f"The limit {name.limit!r} is listed by {', '.join(map(repr, listed[:_MOST_NAMED]))}{more}: nothing "
+                "was deleted. Take it off these queues (timerd queues set), then delete it.",
+                "LIMIT_LISTED",
+                field="limit",
+            )
+
+
+def _absent(name: LimitName) -> NotFound:
+    return NotFound(
+        f"There is no limit {name.limit!r} in the namespace {name.namespace!r}: look at those that there are (timerd "
+        "limits list), or put it.",
+        "LIMIT_NOT_FOUND",
+        field="limit",
+    )
