@@ -35,6 +35,15 @@ MUTANTS = (
         tests=("tests/outbox/test_held_up.py::test_batches_wait_for_lower_ones_with_one_of_their_keys",),
     ),
     Mutant(
+        name="gone-taken-for-over",
+        guarantee="X1",
+        file="timerd/outbox/elsewhere.py",
+        old="any(no not in known or not known[no].isdisjoint(keys) for no in lower)",
+        new="any(no in known and not known[no].isdisjoint(keys) for no in lower)",
+        breaks="a batch passes the halves of an earlier one, which another relay has made of it a moment ago",
+        tests=("tests/outbox/test_held_up.py::test_the_keys_of_other_relays_are_read_once",),
+    ),
+    Mutant(
         name="mark-trusted-for-keys",
         guarantee="X1",
         file="timerd/outbox/low_mark.py",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,12 @@ from tests.process.waiting import eventually
 from tests.services.access_rig import proof, write
 from timerd.client import Client, NotFound
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
+from timerd.outbox.elsewhere import BatchesElsewhere
 from timerd.outbox.held_up import HeldUp
 from timerd.outbox.in_hand import BatchesInHand
 from timerd.outbox.ports import OutboxStore
 from timerd.outbox.relay import MOST_IN_HAND
-from timerd.outbox.rows import OutboxRow
+from timerd.outbox.rows import OutboxRow, SealedBatch
 from timerd.outbox.sealing import batch_of
 from timerd.outbox.sending import GrpcSending
 from timerd.sdk.transport import ConnectOptions
@@ -156,3 +157,21 @@ async def test_batches_wait_for_lower_ones_with_one_of_their_keys() -> None:
     assert hand.tasks() == {"default": 7, "shop": 1}
     never.set()
     await asyncio.gather(*tasks.values())
+
+
+async def test_the_keys_of_other_relays_are_read_once() -> None:
+    there = {no: batch_of("0b5e", no, 1, [schedule(b"x", key)]) for no, key in {1: "a", 2: "b", 3: "c"}.items()}
+    read: list[int] = []
+
+    async def reading(numbers: Sequence[int]) -> list[SealedBatch]:
+        read.extend(numbers)
+        return [there[no] for no in numbers if no in there]
+
+    elsewhere, mine = BatchesElsewhere(reading), batch_of("0b5e", 9, 1, [schedule(b"x", "c")])
+    assert await elsewhere.hold_up(mine, {"c"}, [1, 2, 3])
+    assert not await elsewhere.hold_up(mine, {"d"}, [1, 2, 3])
+    assert not await elsewhere.hold_up(mine, {"c"}, [2])
+    assert read == [1, 2, 3]
+    # It was there a moment ago, and may be two halves by now.
+    assert await elsewhere.hold_up(mine, {"c"}, [2, 5])
+    assert not await elsewhere.hold_up(mine, {"c"}, [])

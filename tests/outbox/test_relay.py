@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,7 +16,7 @@ from timerd.client import CancelOutcome, Client, NotFound, TaskState
 from timerd.outbox.messages import rows_in
 from timerd.outbox.outcomes import Next, SendOutcome, of_whole
 from timerd.outbox.ports import DatabaseAway, OutboxFacts, OutboxStore, Sending
-from timerd.outbox.rows import SealedBatch
+from timerd.outbox.rows import RowVerb, SealedBatch
 from timerd.outbox.sending import GrpcSending
 from timerd.sdk.values import datetime_of_ms
 from timerd.sdk.values.errors import make_error
@@ -264,6 +265,85 @@ async def test_a_batch_with_keys_waits_for_the_lower_ones_of_other_relays(
             await outbox.done(lower, [])
             await drained(outbox)
             assert [t.payload async for t in client.list(queue="mails", include_payload=True)] == [b"2"]
+
+
+class AwayOnce:
+    """A database that goes away while it is asked for lower batches; until it is back the relay that had one is gone,
+    and the asking relay has that one as well. `asked` is set with its first answer."""
+
+    def __init__(self, outbox: OutboxStore, gone: str) -> None:
+        self._outbox = outbox
+        self._gone = gone
+        self._is_back = False
+        self._is_taken_over = asyncio.Event()
+        self.asked = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
+        return getattr(self._outbox, name)
+
+    async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
+        found = await self._outbox.take_over(owner, lease_s, in_hand)
+        if found:
+            self._is_taken_over.set()
+        return found
+
+    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
+        if self._is_back:
+            found = await self._outbox.lower(batch, in_hand)
+            self.asked.set()
+            return found
+        self._is_back = True
+        await self._outbox.keep(self._gone, 0.0)
+        await self._is_taken_over.wait()
+        raise DatabaseAway("It is away.")
+
+
+class Slow:
+    """Sends schedules when the relay has asked for lower batches once more."""
+
+    def __init__(self, sending: Sending, asked: asyncio.Event) -> None:
+        self._sending = sending
+        self._asked = asked
+        self.sent: list[int] = []
+
+    async def send(self, batch: SealedBatch) -> SendOutcome:
+        if batch.verb == RowVerb.SCHEDULE:
+            await self._asked.wait()
+        self.sent.append(batch.verb)
+        return await self._sending.send(batch)
+
+
+async def test_a_batch_that_is_taken_over_while_the_database_is_away_is_waited_for(
+    outbox: OutboxStore, server: Server, sending: GrpcSending
+) -> None:
+    await outbox.put([schedule(b"1", "a", fire_at_ms=now_ms(server) + DAY_MS)])
+    lower, _ = await outbox.seal("another", 60.0)
+    assert lower is not None
+    await outbox.put([cancel("a")])
+    away: Any = AwayOnce(outbox, "another")
+    slow = Slow(sending, away.asked)
+    async with running(away, slow, lease_s=1.0):
+        await drained(outbox)
+    assert slow.sent == [RowVerb.SCHEDULE, RowVerb.CANCEL]
+    assert [task async for task in server.client().list(queue="mails")] == []
+
+
+async def test_a_batch_waits_for_no_batch_of_another_relay_without_a_key_of_its_own(
+    outbox: OutboxStore, server: Server, sending: GrpcSending
+) -> None:
+    at_ms = now_ms(server) + DAY_MS
+    await outbox.put([schedule(b"1", "a", fire_at_ms=at_ms)])
+    lower, _ = await outbox.seal("another", 60.0)
+    assert lower is not None
+    await outbox.put([schedule(b"2", "b", fire_at_ms=at_ms)])
+    async with running(outbox, sending):
+
+        async def only_the_lower_one_is_left() -> bool:
+            facts = await outbox.facts()
+            return not facts.rows and _numbers(facts) == [lower.no]
+
+        await eventually(only_the_lower_one_is_left, "the other one is done")
+    assert [task.key async for task in server.client().list(queue="mails")] == ["b"]
 
 
 def _numbers(facts: OutboxFacts) -> Collection[int]:

@@ -42,15 +42,17 @@ async def test_numbers_and_times_follow_the_rows(outbox: OutboxStore) -> None:
     assert [batch.verb for batch in batches] == [1, 3, 2]
     assert sorted(batch.no for batch in batches) == [batch.no for batch in batches]
     assert len({batch.made_ms for batch in batches}) == 3
-    assert [await outbox.is_first(batch, []) for batch in batches] == [True, False, False]
-    assert await outbox.is_first(batches[2], [batches[0].no, batches[1].no])
+    numbers = [batch.no for batch in batches]
+    assert [await outbox.lower(batch, []) for batch in batches] == [[], numbers[:1], numbers[:2]]
+    assert await outbox.lower(batches[2], numbers[:1]) == numbers[1:2]
+    assert await outbox.read([numbers[1], numbers[2], 7]) == batches[1:]
 
 
 async def test_only_batches_with_keys_of_the_same_namespace_come_before(outbox: OutboxStore) -> None:
     await outbox.put([schedule(b"1"), schedule(b"2", "a", namespace="billing"), cancel("a")])
     plain, billing, mine = [await sealed(outbox) for _ in range(3)]
     assert (plain.is_ordered, billing.namespace, mine.namespace) == (False, "billing", "default")
-    assert await outbox.is_first(mine, [])
+    assert await outbox.lower(mine, []) == []
 
 
 async def test_rows_of_a_namespace_can_be_left_where_they_are(outbox: OutboxStore) -> None:

@@ -1,8 +1,7 @@
 """The sealed batches that a relay has in hand, and which of them wait for each other (rule X3).
 
 Of two batches with a key in common the one with the lower number is sent first. Others go beside each other. What
-another relay has is in the database, where the keys cannot be told without reading its requests: there all batches with
-keys of a namespace count.
+another relay has is in the database (`elsewhere.py`).
 """
 
 from __future__ import annotations
@@ -52,6 +51,9 @@ class BatchesInHand:
         for each in self._carried.values():
             found[each.namespace] += each.tasks
         return found
+
+    def keys(self, no: int) -> frozenset[str]:
+        return self._carried[no].keys
 
     def before(self, no: int) -> list[asyncio.Task[None]]:
         """What this batch waits for."""

@@ -106,8 +106,12 @@ class OutboxStore(Protocol):
         """The leases of all that `owner` has begin anew; 0 ends them."""
         ...
 
-    async def is_first(self, batch: SealedBatch, in_hand: Collection[int]) -> bool:
-        """Whether no lower batch of its namespace with keys is sealed, beside those `in_hand`."""
+    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
+        """Of the sealed batches of its namespace that have keys and lower numbers, those beside `in_hand`."""
+        ...
+
+    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
+        """Sealed batches of all relays, as far as they are there."""
         ...
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:

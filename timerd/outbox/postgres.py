@@ -59,9 +59,9 @@ WHERE no IN (
 # Only what has used up a third of its lease; all of them where they are to end.
 _KEEP = """UPDATE timerd.sealed SET until = clock_timestamp() + $2 * interval '1 second'
 WHERE owner = $1 AND ($2 = 0 OR until < clock_timestamp() + $2 * interval '0.67 second')"""
-_IS_FIRST = """SELECT NOT EXISTS (
-    SELECT FROM timerd.sealed WHERE no < $1 AND namespace = $2 AND is_ordered AND no <> ALL ($3::bigint[])
-)"""
+_LOWER = """SELECT no FROM timerd.sealed
+WHERE no < $1 AND namespace = $2 AND is_ordered AND no <> ALL ($3::bigint[]) ORDER BY no"""
+_READ = f"SELECT {_BATCH} FROM timerd.sealed WHERE no = ANY ($1::bigint[]) ORDER BY no"
 _REFUSED = """INSERT INTO timerd.refused (verb, namespace, queue, fire_at, key, payload, options, problem, reason)
 VALUES ($1, $2, nullif($3, ''), to_timestamp(nullif($4::bigint, 0) / 1000.0), nullif($5, ''), $6, $7::jsonb, $8, $9)"""
 _PUT = """INSERT INTO timerd.outbox (verb, namespace, queue, fire_at, key, payload, options)
@@ -137,9 +137,13 @@ class PostgresOutbox:
         async with self._transaction() as db:
             await db.execute(_KEEP, owner, lease_s)
 
-    async def is_first(self, batch: SealedBatch, in_hand: Collection[int]) -> bool:
+    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
         async with self._transaction() as db:
-            return bool(await db.fetchval(_IS_FIRST, batch.no, batch.namespace, [*in_hand]))
+            return [each["no"] for each in await db.fetch(_LOWER, batch.no, batch.namespace, [*in_hand])]
+
+    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
+        async with self._transaction() as db:
+            return [SealedBatch(*record) for record in await db.fetch(_READ, [*numbers])]
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         async with self._transaction() as db:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from timerd.outbox.elsewhere import BatchesElsewhere
 from timerd.outbox.held_up import HeldUp
 from timerd.outbox.in_hand import BatchesInHand
 from timerd.outbox.outcomes import Next, SendOutcome
@@ -55,6 +56,7 @@ class Relay:
         self._sending = sending
         self._options = options
         self._in_hand = BatchesInHand()
+        self._elsewhere = BatchesElsewhere(lambda numbers: self._there(partial(store.read, numbers)))
         self._held_up = HeldUp()
         self._sent = asyncio.Semaphore(MOST_SENT)
         # Held while batches appear in the database that are not in hand yet.
@@ -120,12 +122,13 @@ class Relay:
     async def _turn(self, batch: SealedBatch) -> None:
         """Until no lower number is left that it waits for, of this relay or another (X3)."""
         while True:
-            if lower := self._in_hand.before(batch.no):
-                await asyncio.wait(lower, return_when=asyncio.FIRST_COMPLETED)
+            if before := self._in_hand.before(batch.no):
+                await asyncio.wait(before, return_when=asyncio.FIRST_COMPLETED)
                 continue
             # As they are at this look: one that is taken over while the database is away is to be waited for.
             in_hand = self._in_hand.numbers()
-            if await self._there(partial(self._store.is_first, batch, in_hand)):
+            lower = await self._there(partial(self._store.lower, batch, in_hand))
+            if not await self._elsewhere.hold_up(batch, self._in_hand.keys(batch.no), lower):
                 return
             await asyncio.sleep(self._options.poll_s)
 

@@ -93,11 +93,11 @@ class SqliteOutbox:
     async def keep(self, owner: str, lease_s: float) -> None:
         await self._run(partial(_keep, owner, lease_s))
 
-    async def is_first(self, batch: SealedBatch, in_hand: Collection[int]) -> bool:
-        lower = "SELECT no FROM timerd_sealed WHERE no < ? AND namespace = ? AND is_ordered"
-        return await self._run(
-            lambda database: all(no in in_hand for (no,) in database.execute(lower, (batch.no, batch.namespace)))
-        )
+    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
+        return await self._run(partial(_lower, batch, frozenset(in_hand)))
+
+    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
+        return await self._run(partial(_read, [*numbers]))
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         await self._run(lambda database: _write_refused(database, refused) if _gone(database, batch) else None)
@@ -182,6 +182,16 @@ def _take_over(owner: str, lease_s: float, in_hand: Collection[int], database: s
     for batch in found:
         database.execute("UPDATE timerd_sealed SET owner = ?, until_ms = ? WHERE no = ?", (owner, until_ms, batch.no))
     return found
+
+
+def _lower(batch: SealedBatch, in_hand: Collection[int], database: sqlite3.Connection) -> list[int]:
+    wanted = "SELECT no FROM timerd_sealed WHERE no < ? AND namespace = ? AND is_ordered ORDER BY no"
+    return [no for (no,) in database.execute(wanted, (batch.no, batch.namespace)) if no not in in_hand]
+
+
+def _read(numbers: Sequence[int], database: sqlite3.Connection) -> list[SealedBatch]:
+    wanted = f"SELECT {_BATCH} FROM timerd_sealed WHERE no IN ({', '.join('?' * len(numbers))}) ORDER BY no"
+    return [_batch(each) for each in database.execute(wanted, numbers)]
 
 
 def _batch(values: Sequence[Any]) -> SealedBatch:
