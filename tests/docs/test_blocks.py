@@ -24,7 +24,7 @@ TUTORIAL = "docs/use/tutorial.md"
 TESTING = "docs/use/testing.md"
 TYPED = (
     *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/schedules.md"),
-    *("docs/use/cycles.md", "docs/use/typed.md", "docs/use/regulation.md"),
+    *("docs/use/cycles.md", "docs/use/typed.md", "docs/use/regulation.md", "docs/use/set-ups.md"),
 )
 # Run by tests/docs/test_webhooks_page.py.
 WEBHOOKS = "docs/use/webhooks.md"
@@ -123,6 +123,14 @@ def test_typed(server: Server) -> None:
 
 def test_regulation(server: Server) -> None:
     play(blocks.blocks(blocks.read(TYPED[5])), server.address, {})["client"].close()
+
+
+def test_set_ups(server: Server) -> None:
+    names = play(blocks.blocks(blocks.read(TYPED[6])), server.address, {})
+    ends = {"order", "export", "step 1", "step 2", "step 3"}
+    asyncio.run(work(names["worker"], lambda: ends <= {*names["done"]} and len(names["seen"]) == 2))
+    assert names["seen"] == [b"password", b"newsletter"]
+    names["client"].close()
 
 
 @pytest.fixture
