@@ -4,7 +4,8 @@ second are.
 20,000 schedules have one instant. The server is stopped until all of their ticks are overdue: the time from its start
 until all tasks of the instant are there is that of the ticks. Then the instant comes, to one worker with a handler of
 batches. After that 1,000 schedules of every second have 10 seconds, to a worker with a handler per task; and 200 whose
-task before is always open when the next instant comes, under replace, for what is decided at the instant.
+task before is always open when the next instant comes, under replace, for what is decided at one instant for all of
+them. Five whose task never ends, under skip, are looked at all the time: how late is it said that an instant has none?
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ LONG = True
 OF_ONE_INSTANT = 20_000
 EVERY_SECOND = 1_000
 REPLACED = 200
+SKIPPED = 5
 SECONDS = 10
 # Of the ticks of what was created just now: the lead, and an eighth of the time to the instant at most (planning.py).
 LEAD_S = 120.0
@@ -39,6 +41,7 @@ async def run(bench: Bench) -> list[Figure]:
         *await _one_instant(bench),
         *await _each_second(bench, "every second", EVERY_SECOND, hold_s=0.0),
         *await _each_second(bench, "decided at the instant", REPLACED, hold_s=1.5),
+        *await _skipped(bench),
     ]
 
 
@@ -125,6 +128,46 @@ async def _each_second(bench: Bench, name: str, full: int, *, hold_s: float) -> 
         Figure(f"{name}, p99", percentile(late_ms, 0.99), "ms", floor),
         Figure(f"{name}, instants left out or doubled", float(_wrong(seen)), "tasks", at_most(0)),
     ]
+
+
+async def _skipped(bench: Bench) -> list[Figure]:
+    server, over, seconds = await bench.server(), asyncio.Event(), max(3.0, 2 * bench.seconds(SECONDS))
+    worker = Worker(server.address)
+
+    @worker.on("held", concurrency=SKIPPED)
+    async def hold(delivery: Delivery) -> None:
+        await over.wait()
+
+    working = asyncio.create_task(worker.run())
+    async with Client(server.address, timeout=60) as client:
+        made = (NewSchedule(f"h{n}", queue="held", every=1, overlap="skip") for n in range(SKIPPED))
+        await client.schedules.create_many(made)
+        await asyncio.sleep(3)
+        late_ms = sorted(await _told_late_ms(client, seconds))
+    over.set()
+    await worker.stop()
+    await working
+    await bench.stack.aclose()
+    if not late_ms:
+        raise BenchmarkFailed(f"No instant was skipped within {seconds:.0f} s.")
+    return [
+        Figure("skipped, one open, p50", percentile(late_ms, 0.5), "ms"),
+        Figure("skipped, one open, p99", percentile(late_ms, 0.99), "ms", at_most(50)),
+    ]
+
+
+async def _told_late_ms(client: Client, seconds: float) -> list[float]:
+    """Of each skip, when a look says so first; of several at once the first one was as much later."""
+    late_ms: list[float] = []
+    before = {each.id: each.skipped async for each in client.schedules.list()}
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        seen = {each.id: each.skipped async for each in client.schedules.list()}
+        since_ms = time.time() * 1e3 % SECOND_MS
+        for name, skipped in seen.items():
+            late_ms += [since_ms + SECOND_MS * earlier for earlier in range(skipped - before[name])]
+        before = seen
+    return late_ms
 
 
 def _wrong(seen: Seen) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.recurring.judging import Cycles, Handled, MemberCall, Unanswered, apart, once_each, turns
+from tests.process.recurring.judging import Cycles, Handled, MemberCall, Unanswered, apart, lost, once_each, turns
 from tests.process.recurring.run import Settings, run
 
 KILLS = 3
@@ -70,6 +70,20 @@ def test_a_put_that_was_not_answered_may_come_after_a_removal_until_the_server_i
     assert turns(after, CALLS, CYCLES, [Unanswered("a", 13.5)]) != []
 
 
-def test_a_turn_is_excused_where_there_was_no_server_for_most_of_a_period() -> None:
-    assert turns(TURNS[1:], CALLS, replace(CYCLES, away=[(11.0, 17.0)])) == []
-    assert turns(TURNS[1:], CALLS, replace(CYCLES, away=[(11.0, 12.0)])) != []
+def test_a_turn_is_excused_only_where_no_server_could_have_given_it_out() -> None:
+    """It was due at 12, and its task expired at 22."""
+    killed = replace(CYCLES, away=[(11.0, 17.0)])
+    [turn] = lost(TURNS[1:], killed)
+    assert (turn.key, turn.number, turn.from_s, turn.until_s) == ("a", 1, 12.0, 22.0)
+    assert turns(TURNS[1:], CALLS, killed) == []
+    overtaken = Handled("c", "c1", 15.0, 18.0, 18.1)
+    assert turns([*TURNS[1:], overtaken], CALLS, killed) == ["a has lost turn 1"]
+    # It was due before, so it is no sign; or the server was killed right after it.
+    assert turns([*TURNS[1:], replace(overtaken, due_s=11.5)], CALLS, killed) == []
+    assert turns([*TURNS[1:], overtaken], CALLS, replace(CYCLES, away=[(11.0, 17.0), (19.0, 23.0)])) == []
+    assert turns(TURNS[1:], CALLS, replace(CYCLES, away=[(11.0, 12.0)])) == ["a has lost turn 1"]
+
+
+def test_a_member_that_never_had_a_turn_has_lost_all_of_them() -> None:
+    killed = replace(CYCLES, always=frozenset("z"), away=[(11.0, 17.0)])
+    assert turns(TURNS, CALLS, killed) == ["z has lost turn 1", "z has lost turn 2"]

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from tests.schedules.zones_rig import CHANGED, GONE, NEW, OLD, UNCHANGED, Dying, Killed, Stopped, world_of
+from tests.schedules.zones_rig import CHANGED, GONE, NEW, OLD, UNCHANGED, Counting, Dying, Killed, Stopped, world_of
 from timerd.client import Client, NotFound, Schedule
 from timerd.core.protocol import Procedure
 from timerd.core.schedules.changes import Name, change, create, updated
@@ -240,6 +240,17 @@ async def test_of_many_the_one_whose_zone_is_left_to_others_is_refused_by_itself
         with pytest.raises(ZonesDiffer, match="go by 2030b"):
             await drive(create(name, request, definition, world), runner)
         assert {name for name in await told(server) if name.startswith("m")} == {"m0", "m2"}
+
+
+async def test_zones_that_nobody_has_used_are_announced_by_one_change() -> None:
+    async with Server(start=START, zones=OLD) as server:
+        counting, world = Counting(server.node.scheduler.procedures), world_of(server, OLD, None)
+        made = await drive(create_many(one_of_each_zone(), world), counting)
+        assert [each and each.zones for each in made] == [0, 1, 1]
+        assert counting.changes == 1
+        again = [each._replace(name=Name("default", f"again{n}")) for n, each in enumerate(one_of_each_zone())]
+        assert all(await drive(create_many(again, world), counting))
+        assert counting.changes == 1
 
 
 async def test_many_are_created_by_what_is_in_force_once_they_are_announced() -> None:

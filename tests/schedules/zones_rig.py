@@ -14,6 +14,7 @@ from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import Invalid
 from timerd.model.registers import Table
 from timerd.model.schedules import Definition
+from timerd.model.zones import ZONES
 from timerd.services.holding.driving import Performs
 from timerd.testing import Server
 
@@ -101,6 +102,18 @@ class Stopped:
             if not self._left:
                 self.is_there.set()
                 await self.may_go_on.wait()
+        return await self._runner.perform(request)
+
+
+class Counting:
+    """Implements services.holding.driving.Performs. It counts the changes of the register of time zones."""
+
+    def __init__(self, runner: Performs) -> None:
+        self.changes = 0
+        self._runner = runner
+
+    async def perform(self, request: Request) -> object:
+        self.changes += isinstance(request, TryCas) and request.change.key == ZONES
         return await self._runner.perform(request)
 
 

@@ -145,6 +145,8 @@ Exclusion = Union[Cron, Every, Calendar, RRule, At, Dates, Between]  # noqa: UP0
 _FORMS: Mapping[str, Callable[..., Exclusion]] = {
     form.kind: form for form in (Cron, Every, Calendar, RRule, At, Dates, Between)
 }
+_FIELDS_OF = {kind: field_names(form) for kind, form in _FORMS.items()}
+_KINDS: Mapping[str, Callable[[int], IntEnum]] = {"jitter": Jitter, "gap": Gap, "repeat": Repeat}
 _SPANS = frozenset(("seconds", "minutes", "hours", "days", "months", "years", "weekdays"))
 
 
@@ -180,8 +182,7 @@ class Spec:
         """Raises NotUnderstood."""
         values, kept = split_known(stored, _SPEC)
         check_understood("The times of a schedule", kept)
-        kinds: dict[str, Callable[[int], IntEnum]] = {"jitter": Jitter, "gap": Gap, "repeat": Repeat}
-        values |= {name: of(values[name]) for name, of in kinds.items() if name in values}
+        values |= {name: of(values[name]) for name, of in _KINDS.items() if name in values}
         for name in ("parts", "exclude"):
             values[name] = tuple(form_from_json(each) for each in values.get(name, ()))
         return cls(**values, kept=kept)
@@ -198,7 +199,7 @@ def form_from_json(stored: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a Part o
     [(kind, said)] = stored.items()
     if kind not in _FORMS:
         raise NotUnderstood("The times of a schedule", [kind])
-    values, kept = split_known(said, field_names(_FORMS[kind]))
+    values, kept = split_known(said, _FIELDS_OF[kind])
     check_understood("The times of a schedule", kept)
     if kind == Calendar.kind:
         values = {name: tuple(Span(*span) for span in value) for name, value in values.items()}

@@ -83,7 +83,8 @@ class Template:
     def from_json(cls, stored: dict[str, Any]) -> Template:
         values, kept = split_known(stored, _TEMPLATE, _IN_ALL_VERSIONS)
         values["labels"] = tuple((k, v) for k, v in values.get("labels", ()))
-        values["retry"] = RetryPolicy.from_json(values.get("retry", {}))
+        if "retry" in values:
+            values["retry"] = RetryPolicy.from_json(values["retry"])
         return cls(**{"namespace": "", "queue": "", **values}, kept=kept)
 
 

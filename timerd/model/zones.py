@@ -59,14 +59,15 @@ class Zones:
     def is_sweeping(self) -> bool:
         return bool(self.changed) and not self.is_held
 
-    def with_zone(self, zone: str, digest: str) -> Zones:
-        return replace(self, digests={**self.digests, zone: digest})
+    def with_zones(self, digests: Mapping[str, str]) -> Zones:
+        return replace(self, digests={**self.digests, **digests})
 
     def ended(self) -> Zones:
         return replace(self, changed=(), swept_to=SweptTo(), is_held=False)
 
     def to_bytes(self) -> bytes:
-        stored = {name: value for name, value in asdict(self).items() if name != "kept"}
+        stored: dict[str, Any] = {name: getattr(self, name) for name in _ZONES}
+        stored["swept_to"] = asdict(self.swept_to)
         stored["digests"] = dict(sorted(self.digests.items()))
         return dump_json(with_kept(stored, self.kept))
 

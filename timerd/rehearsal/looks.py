@@ -9,7 +9,8 @@ import numpy as np
 from timerd.client import Client
 from timerd.rehearsal.crew import MEMBERS, ONCE, EnactedJob
 from timerd.simulate import JobOutcome, Settings
-from timerd.simulate.play import longest_ago
+from timerd.simulate.durations import Floats
+from timerd.simulate.jobs import Ints
 from timerd.simulate.population import Population
 from timerd.testing import Server
 from timerd.worker import Delivery
@@ -53,3 +54,11 @@ class Looks:
         now_ms = round(self._server.now.timestamp() * 1_000)
         payloads = [str(member) for member in taken]
         await self._client.schedule_columns(MEMBERS, payloads, [now_ms] * len(taken), options=ONCE)
+
+
+def longest_ago(due: Ints, succeeded_s: Floats, count: int) -> Ints:
+    """In order, and by their number where they are equal."""
+    if len(due) > count:
+        last = np.partition(succeeded_s[due], count - 1)[count - 1]
+        due = due[succeeded_s[due] <= last]
+    return due[np.argsort(succeeded_s[due], kind="stable")][:count]

@@ -13,6 +13,7 @@ import numpy as np
 
 from timerd.simulate.durations import Durations, Floats, durations
 from timerd.simulate.jobs import Ints, JobOutcome, SimulatedJobs, joined
+from timerd.simulate.line import DueLine
 from timerd.simulate.population import Population, population
 from timerd.simulate.settings import Settings, Strategy, check
 from timerd.simulate.workers import Workers
@@ -111,26 +112,15 @@ def _central(stage: Stage) -> Playing:
     """One loop looks for those that are due and not under way, and takes the one that succeeded longest ago first. A
     failure leaves a member where it was: at the head."""
     settings = stage.settings
-    due_s = stage.members.moment_ms / _MS
-    succeeded_s = due_s - settings.cycle_s
-    for poll in range(ceil(settings.span_s / settings.poll_s)):
-        now_s = poll * settings.poll_s
-        taken = longest_ago(np.flatnonzero(due_s <= now_s), succeeded_s, settings.batch_size)
+    line = DueLine(stage.members.moment_ms / _MS, settings.cycle_s, settings.poll_s)
+    for look in range(ceil(settings.span_s / settings.poll_s)):
+        now_s = look * settings.poll_s
+        taken = line.take(look, settings.batch_size)
         if len(taken):
             served = stage.serve(taken, np.full(len(taken), now_s))
-            done = served.outcome == JobOutcome.DONE
-            succeeded_s[taken[done]] = served.ended_s[done]
-            due_s[taken] = served.ended_s + np.where(done, settings.cycle_s, 0.0)
+            line.ended(look, taken, served.ended_s, served.outcome == JobOutcome.DONE)
         yield now_s
     return stage.run()
-
-
-def longest_ago(due: Ints, succeeded_s: Floats, count: int) -> Ints:
-    """In order, and by their number where they are equal."""
-    if len(due) > count:
-        last = np.partition(succeeded_s[due], count - 1)[count - 1]
-        due = due[succeeded_s[due] <= last]
-    return due[np.argsort(succeeded_s[due], kind="stable")][:count]
 
 
 _STRATEGIES = {Strategy.SELF: _self, Strategy.CENTRAL: _central, Strategy.SLOT: _slot, Strategy.SLOT2: _slot2}

@@ -4,12 +4,16 @@ server. Each finding is a sentence; none: every promise held."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
+from typing import NamedTuple
 
 # A clock says whole milliseconds, and a log a fraction more.
 ROUNDED_S = 0.002
+# In which a turn comes once a later one has come, while its server lives.
+LATE_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +61,24 @@ class Cycles:
     def number(self, due_s: float) -> int:
         return int((due_s - self.origin_s) // self.period_s)
 
-    def is_excused(self, number: int) -> bool:
-        """A member's task expires when it has the next turn, and nobody served it for most of that time."""
-        begin_s, end_s = (self.origin_s + each * self.period_s for each in (number - 1, number + 2))
-        return any(
-            until_s - from_s > self.period_s / 2 and until_s > begin_s and from_s < end_s
-            for from_s, until_s in self.away
-        )
+    def lives(self) -> Iterator[tuple[float, float]]:
+        """Spans in which there was a server, from when it was ready."""
+        from_s = -inf
+        for killed_s, ready_s in self.away:
+            yield from_s, killed_s
+            from_s = ready_s
+        yield from_s, inf
+
+
+class LostTurn(NamedTuple):
+    """Of a member in a cycle: it was due at `from_s`, and its task expired at `until_s`. `was_served`: whether there
+    was a server for it."""
+
+    key: str
+    number: int
+    from_s: float
+    until_s: float
+    was_served: bool
 
 
 def once_each(handled: Iterable[Handled], expected: Iterable[str]) -> list[str]:
@@ -105,12 +120,49 @@ def turns(
     had: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for each in handled:
         had[each.what, cycles.number(each.due_s)].add(each.task_id)
-    numbers = [number for number in range(cycles.first, cycles.end) if not cycles.is_excused(number)]
     return [
         *(f"{key} had turn {n} {len(ids)} times" for (key, n), ids in sorted(had.items()) if len(ids) > 1),
-        *(f"{key} has lost turn {n}" for n in numbers for key in sorted(cycles.always) if not had[key, n]),
+        *(f"{each.key} has lost turn {each.number}" for each in lost(handled, cycles) if each.was_served),
         *_after(removals, handled, calls),
     ]
+
+
+def lost(handled: Sequence[Handled], cycles: Cycles) -> list[LostTurn]:
+    """A turn is lost when its task expires, which is at the member's next moment. It had a server where one lived for
+    all of that time, or gave out a turn that was due later and lived on for long enough to give out this one as
+    well. How long a server takes to start, and a worker to find it, excuses nothing by itself."""
+    dues: defaultdict[str, list[float]] = defaultdict(list)
+    for each in handled:
+        dues[each.what].append(each.due_s)
+    found: list[LostTurn] = []
+    for key in sorted(cycles.always):
+        there = {cycles.number(due_s) for due_s in dues[key]}
+        for number in sorted({*range(cycles.first, cycles.end)} - there):
+            from_s, until_s = _window(dues[key], number, cycles)
+            found.append(LostTurn(key, number, from_s, until_s, _was_served(from_s, until_s, handled, cycles)))
+    return found
+
+
+def _window(dues_s: Sequence[float], number: int, cycles: Cycles) -> tuple[float, float]:
+    """By the turns before and after it: where these differ its member was moved in between, and the time that is common
+    to both is judged. Who never had a turn has no moment, and every time is one."""
+    begin_s = cycles.origin_s + number * cycles.period_s
+    before_s = max((due_s for due_s in dues_s if due_s < begin_s), default=None)
+    after_s = min((due_s for due_s in dues_s if due_s >= begin_s), default=None)
+    known = [each for each in (before_s, after_s) if each is not None]
+    moments = [due_s + (number - cycles.number(due_s)) * cycles.period_s for due_s in known]
+    return (max(moments), min(moments) + cycles.period_s) if moments else (begin_s, inf)
+
+
+def _was_served(from_s: float, until_s: float, handled: Sequence[Handled], cycles: Cycles) -> bool:
+    for born_s, killed_s in cycles.lives():
+        begin_s, end_s = max(born_s, from_s), min(killed_s, until_s)
+        if begin_s == from_s and end_s == until_s:
+            return True
+        later = [each.began_s for each in handled if begin_s <= each.began_s < end_s and each.due_s > from_s]
+        if later and end_s - min(later) >= LATE_S:
+            return True
+    return False
 
 
 def _is_beside_a_put(removal: MemberCall, unanswered: Sequence[Unanswered], cycles: Cycles) -> bool:

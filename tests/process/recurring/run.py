@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from tests.process.children import Server
-from tests.process.recurring.judging import Cycles, Handled, MemberCall, Unanswered, apart, once_each, turns
+from tests.process.recurring.judging import (
+    LATE_S,
+    Cycles,
+    Handled,
+    MemberCall,
+    Unanswered,
+    apart,
+    lost,
+    once_each,
+    turns,
+)
 from tests.process.waiting import PATIENCE_S, eventually
 from timerd.client import BackfillState, Client, OutcomeUnknown, Overloaded, Unavailable
 from timerd.worker import Delivery, OccurrenceReason, Worker
@@ -22,8 +32,6 @@ DELAY_S = 1.0
 PERIOD_S, SLOTS = 5, 5
 ALWAYS, GUESTS, HEAVY = 40, 6, 8
 RATE_PER_S = 150
-# In which a turn comes where nothing is in its way.
-LATE_S = 2.0
 MINUTE = timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Who was not answered asks again.
@@ -54,7 +62,7 @@ class Logs:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`wrong`: sentences."""
+    """`excused`: turns that were lost for want of a server. `wrong`: sentences."""
 
     kills: int
     backfilled: int
@@ -206,7 +214,7 @@ class _Play:
             *apart(logs.delay, DELAY_S),
             *turns(logs.turns, logs.calls, cycles, logs.unanswered),
         ]
-        excused = sum(cycles.is_excused(number) for number in range(self.first, self.last))
+        excused = sum(not each.was_served for each in lost(logs.turns, cycles))
         counts = (
             len(logs.backfill),
             len(logs.delay),

@@ -41,8 +41,14 @@ def wall_ms_of(wall: datetime) -> int:
 
 def offset_ms_at(zone: tzinfo, at_ms: int) -> int:
     """What is added to UTC there."""
-    offset = zone.fromutc((EPOCH + timedelta(milliseconds=at_ms)).replace(tzinfo=zone)).utcoffset()
-    return offset // _MS if offset is not None else 0
+    at = _read_as_utc(zone, at_ms)
+    return (zone.fromutc(at) - at) // _MS
+
+
+def _read_as_utc(zone: tzinfo, at_ms: int) -> datetime:
+    """What `tzinfo.fromutc` takes. It differs from what comes out by the offset, for within a zone wall-clock times
+    are compared."""
+    return (EPOCH + timedelta(milliseconds=at_ms)).replace(tzinfo=zone)
 
 
 def period_at(zone: tzinfo, at_ms: int) -> OffsetPeriod | None:
@@ -65,10 +71,21 @@ def periods_of(zone: tzinfo, year: int) -> tuple[OffsetPeriod, ...]:
 
 def _changes(zone: tzinfo, start_ms: int, end_ms: int) -> list[int]:
     """The instants within at which another offset begins."""
-    probes = [*range(start_ms, end_ms, _PROBE_MS), end_ms - 1]
-    offsets = [offset_ms_at(zone, probe) for probe in probes]
+    start, probes = _read_as_utc(zone, start_ms), _probes(end_ms - start_ms)
+    offsets = [zone.fromutc(at) - at for at in (start + probe for _, probe in probes)]
     pairs = zip(probes, probes[1:], offsets, offsets[1:], strict=False)
-    return [_change(zone, low, high) for low, high, before, after in pairs if before != after]
+    return [
+        _change(zone, start_ms + low_ms, start_ms + high_ms)
+        for (low_ms, _), (high_ms, _), before, after in pairs
+        if before != after
+    ]
+
+
+@lru_cache(maxsize=2)
+def _probes(length_ms: int) -> tuple[tuple[int, timedelta], ...]:
+    """Of a year, from its beginning."""
+    probes_ms = (*range(0, length_ms, _PROBE_MS), length_ms - 1)
+    return tuple((probe_ms, timedelta(milliseconds=probe_ms)) for probe_ms in probes_ms)
 
 
 def _change(zone: tzinfo, low_ms: int, high_ms: int) -> int:

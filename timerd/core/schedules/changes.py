@@ -15,7 +15,7 @@ from timerd.core.schedules.world import OccurrenceRow, World, current_definition
 from timerd.core.schedules.zones import computed_by
 from timerd.model.cycles import CYCLE
 from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
-from timerd.model.overlap import Overlap, OverlapState
+from timerd.model.overlap import NOTHING_OPEN, Overlap, OverlapState
 from timerd.model.registers import RegisterKey
 from timerd.model.schedules import (
     Definition,
@@ -103,10 +103,17 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
 
 def new_schedule(request: str, definition: Definition, world: World) -> Schedule:
     now_ms = world.now_ms()
-    fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
-    if definition.spec.fixed_delay_ms:
-        fresh = replace(fresh, overlap=OverlapState(ended_ms=now_ms))
-    return replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
+    return Schedule(
+        world.token(),
+        1,
+        ScheduleState.ACTIVE,
+        world.token(),
+        cur_ms=now_ms,
+        since_ms=now_ms,
+        remaining=definition.policies.max_count or -1,
+        requests=(request,),
+        overlap=OverlapState(ended_ms=now_ms) if definition.spec.fixed_delay_ms else NOTHING_OPEN,
+    )
 
 
 def armed_by(generation: int, fresh: Schedule, world: World) -> Schedule:

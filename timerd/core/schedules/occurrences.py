@@ -25,7 +25,7 @@ from timerd.model.schedules import (
     occurrence_id,
     prefix_of,
 )
-from timerd.model.task import Extra, RetryPolicy, Template
+from timerd.model.task import NO_EXTRA, Extra, RetryPolicy, Template
 
 # What is over for no longer is not missed where nothing is caught up.
 GRACE_MS = 60_000
@@ -33,6 +33,7 @@ GRACE_MS = 60_000
 # What is over for longer is caught up with.
 OVER_MS = 1_000
 PATIENT = RetryPolicy(max_attempts=1 << 30, max_backoff_ms=60_000, attempt_timeout_ms=600_000)
+_OF_TICKS = Template(*TICKS, retry=PATIENT)
 
 
 def row_prefix(uid: str, revision: int, slot: Slot) -> bytes:
@@ -100,10 +101,10 @@ def trigger_row(schedule_id: str, opened: OpenedOccurrence, definition: Definiti
 
 
 def tick_row(tick: Tick, place_ms: int, shard: int) -> OccurrenceRow:
-    template = Template(*TICKS, retry=PATIENT)
-    key = RowKey(place_ms, digest_of(tick.prefix, 0), 0)
-    row = single_row(key, place_ms, template, tick.to_bytes(), Extra(), 0)
-    return tick.prefix, Partition(TIME_SCOPE, bucket_of(place_ms), shard), row
+    prefix = tick.prefix
+    key = RowKey(place_ms, digest_of(prefix, 0), 0)
+    row = single_row(key, place_ms, _OF_TICKS, tick.to_bytes(), NO_EXTRA, 0)
+    return prefix, Partition(TIME_SCOPE, bucket_of(place_ms), shard), row
 
 
 def window_rows(schedule_id: str, entry: Schedule, definition: Definition) -> list[OccurrenceRow]:

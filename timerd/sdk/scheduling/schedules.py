@@ -38,6 +38,8 @@ Done = TypeVar("Done")
 # Inside the class, `list` is the method.
 Instants = list[Upcoming]
 Results = list[ScheduleResult]
+# Schedules of a list that are asked for at a time.
+_LISTED_TOGETHER = 500
 
 
 class Opened:
@@ -173,6 +175,7 @@ class Schedules(ScheduleBackfills):
             states=[int(state) for state in states],  # type: ignore[misc]
             zone=text(zone, "zone"),
             prefix=text(prefix, "prefix"),
+            page_size=_LISTED_TOGETHER,
         )
         asked = pages(request, lambda: self._call("ListSchedules", request, pb.ListSchedulesResponse))
         async for page in asked:

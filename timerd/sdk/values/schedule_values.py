@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypedDict
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from timerd.sdk.values.checks import check_keywords, invalid, text
 from timerd.sdk.values.ids import encode_id
 from timerd.sdk.values.tasks import TaskState, _WireEnum
@@ -214,7 +216,7 @@ class Schedule:
     @classmethod
     def of(cls, message: pb.Schedule) -> Schedule:
         """The schedule says what the message `message` says."""
-        until = message.pause_until
+        policies = message.policies
         return cls(
             id=message.schedule_id,
             namespace=message.namespace,
@@ -222,18 +224,18 @@ class Schedule:
             state=ScheduleState(message.state),
             revision=message.revision,
             spec=message.spec,
-            catch_up=_CATCH_UP_NAMES.get(message.policies.catch_up, ""),
-            max_count=message.policies.max_count,
+            catch_up=_CATCH_UP_NAMES.get(policies.catch_up, ""),
+            max_count=policies.max_count,
             payload=message.payload,
             labels=dict(message.labels),
             note=message.note,
-            pause_until=datetime_of_ms(ms_of_timestamp(until)) if message.HasField("pause_until") else None,
+            pause_until=_instant_of(message.pause_until) if message.HasField("pause_until") else None,
             error=message.error,
             upcoming=tuple(map(Upcoming.of, message.upcoming)),
             created=message.created,
             missed=message.missed,
-            overlap=OVERLAP_NAMES.get(message.policies.overlap, ""),
-            pause_on_dead=message.policies.pause_on_dead,
+            overlap=OVERLAP_NAMES.get(policies.overlap, ""),
+            pause_on_dead=policies.pause_on_dead,
             skipped=message.skipped,
             waiting=message.waiting,
             tzdata=message.tzdata,
@@ -351,6 +353,10 @@ CATCH_UP = {"latest": 1, "all": 2, "none": 3}
 OVERLAP = {"allow": 1, "skip": 2, "buffer_one": 3, "buffer_all": 4, "cancel_other": 5, "replace": 6}
 OVERLAP_NAMES = {number: name for name, number in OVERLAP.items()}
 _CATCH_UP_NAMES = {number: name for name, number in CATCH_UP.items()}
+
+
+def _instant_of(message: Timestamp) -> datetime:
+    return datetime_of_ms(ms_of_timestamp(message))
 
 
 def _shown_part(part: pb.SpecPart) -> str:

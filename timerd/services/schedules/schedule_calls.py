@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from google.protobuf.message import Message
@@ -41,6 +41,7 @@ from timerd.services.schedules.spec_wire import (
     wire_of_policies,
     wire_of_spec,
 )
+from timerd.services.transport.slices import in_slices
 from timerd.v1 import schedule_service_pb2 as wire
 from timerd.v1 import task_pb2 as task_wire
 
@@ -155,7 +156,7 @@ class ScheduleCalls:
         namespace = namespace_of(request.namespace)
         limit = at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
         found, place = await self._schedules.page(namespace, place_of(request), limit)
-        shown = [schedule_of(each, brief=True) for each in found]
+        shown = [schedule_of(each, brief=True) async for _, each in in_slices(found)]
         return wire.ListSchedulesResponse(
             schedules=[each for each in shown if _is_asked_for(each, request)],
             next_page_token=token_of(request, place) if place is not None else "",
@@ -293,20 +294,12 @@ def change_of(shown: Shown) -> wire.ScheduleChange:
 
 def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
     entry, definition = shown.entry, shown.definition
-    template = definition.template
     out = wire.Schedule(
         schedule_id=shown.name.schedule_id,
         namespace=shown.name.namespace,
         spec=wire_of_spec(definition.spec),
         policies=wire_of_policies(definition.policies),
-        template=task_wire.TaskTemplate(
-            queue=template.queue,
-            labels=dict(template.labels),
-            content_type=template.content_type,
-            priority=template.priority,
-            retry=retry_policy(template.retry),
-            traceparent=template.traceparent,
-        ),
+        template=_wire_of_template(definition.template),
         state=_STATES[entry.state] if not entry.error else wire.SCHEDULE_STATE_BROKEN,
         revision=entry.revision,
         labels=dict(definition.labels),
@@ -329,6 +322,19 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
             for instant_ms, fire_at_ms in shown.upcoming
         )
     return out
+
+
+@lru_cache(maxsize=256)
+def _wire_of_template(template: Template) -> task_wire.TaskTemplate:
+    """To be copied: schedules have the same few."""
+    return task_wire.TaskTemplate(
+        queue=template.queue,
+        labels=dict(template.labels),
+        content_type=template.content_type,
+        priority=template.priority,
+        retry=retry_policy(template.retry),
+        traceparent=template.traceparent,
+    )
 
 
 def note_of(shown: Shown) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from timerd.model.errors import Invalid
@@ -181,9 +182,11 @@ def _of_fixed_delay(policies: Policies) -> Policies:
 
 
 def wire_of_spec(spec: Spec) -> wire.ScheduleSpec:
-    out = wire.ScheduleSpec(zone=spec.zone, gap=int(spec.gap), repeat=int(spec.repeat))  # type: ignore[arg-type]
-    out.parts.extend(map(_wire_of_part, spec.parts))
-    out.exclude.extend(map(_wire_of_exclusion, spec.exclude))
+    out = wire.ScheduleSpec(zone=spec.zone, parts=map(_wire_of_part, spec.parts))
+    if spec.gap or spec.repeat:
+        out.gap, out.repeat = int(spec.gap), int(spec.repeat)  # type: ignore[assignment]
+    if spec.exclude:
+        out.exclude.extend(map(_wire_of_exclusion, spec.exclude))
     for name, at_ms in (("start_time", spec.start_ms), ("end_time", spec.end_ms)):
         if at_ms:
             getattr(out, name).CopyFrom(timestamp(at_ms))
@@ -196,10 +199,10 @@ def wire_of_spec(spec: Spec) -> wire.ScheduleSpec:
 
 
 def _wire_of_part(part: Exclusion) -> wire.SpecPart:
+    if isinstance(part, Cron):
+        return wire.SpecPart(cron=part.expression)
     out = wire.SpecPart()
     match part:
-        case Cron():
-            out.cron = part.expression
         case Every():
             out.every.period.FromMilliseconds(part.period_ms)
             if part.anchor_ms:
@@ -224,7 +227,9 @@ def _wire_of_exclusion(form: Exclusion) -> wire.SpecExclusion:
     return wire.SpecExclusion(part=_wire_of_part(form))
 
 
+@lru_cache(maxsize=256)
 def wire_of_policies(policies: Policies) -> wire.SchedulePolicies:
+    """To be copied: schedules have the same few."""
     out = wire.SchedulePolicies(
         catch_up=_CATCH_UP_BACK[policies.catch_up],
         max_count=policies.max_count,
