@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14timerd/v1/task.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n\x0bRetryPolicy\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\r\x12\x32\n\x0finitial_backoff\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nmultiplier\x18\x03 \x01(\x01\x12.\n\x0bmax_backoff\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06jitter\x18\x05 \x01(\x01\x12\x32\n\x0f\x61ttempt_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x92\x03\n\x0cTaskTemplate\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x33\n\x06labels\x18\x02 \x03(\x0b\x32#.timerd.v1.TaskTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\x12%\n\x05retry\x18\x05 \x01(\x0b\x32\x16.timerd.v1.RetryPolicy\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10soft_expire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12.\n\x0bon_conflict\x18\t \x01(\x0e\x32\x19.timerd.v1.ConflictPolicy\x12\x14\n\x0cordering_key\x18\n \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xce\x04\n\x04Task\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12-\n\tfire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12#\n\x05state\x18\x05 \x01(\x0e\x32\x14.timerd.v1.TaskState\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\x12\x14\n\x0c\x63ontent_type\x18\x07 \x01(\t\x12+\n\x06labels\x18\x08 \x03(\x0b\x32\x1b.timerd.v1.Task.LabelsEntry\x12\x10\n\x08priority\x18\t \x01(\r\x12\x0b\n\x03key\x18\n \x01(\t\x12/\n\x0b\x65xpire_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10soft_expire_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x05retry\x18\r \x01(\x0b\x32\x16.timerd.v1.RetryPolicy\x12\x13\n\x0btraceparent\x18\x0e \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x0f \x01(\r\x12\x12\n\nlast_error\x18\x10 \x01(\t\x12,\n\x08\x64ue_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x0bwaiting_for\x18\x12 \x01(\x0b\x32\x12.timerd.v1.Waiting\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"p\n\x07Waiting\x12%\n\x06reason\x18\x01 \x01(\x0e\x32\x15.timerd.v1.WaitReason\x12)\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\"v\n\x07Problem\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\r\x12\r\n\x05\x66ield\x18\x05 \x01(\t\x12\x15\n\ronly_this_try\x18\x06 \x01(\x08*\xff\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_STATE_PENDING\x10\x01\x12\x18\n\x14TASK_STATE_IN_FLIGHT\x10\x02\x12\x14\n\x10TASK_STATE_ACKED\x10\x03\x12\x18\n\x14TASK_STATE_CANCELLED\x10\x04\x12\x13\n\x0fTASK_STATE_DEAD\x10\x05\x12\x16\n\x12TASK_STATE_EXPIRED\x10\x06\x12\x15\n\x11TASK_STATE_PURGED\x10\x07\x12\x17\n\x13TASK_STATE_FINISHED\x10\x08\x12\x17\n\x13TASK_STATE_RETRYING\x10\t*\x92\x01\n\x0bItemOutcome\x12\x1c\n\x18ITEM_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13ITEM_OUTCOME_STORED\x10\x01\x12\x1b\n\x17ITEM_OUTCOME_NOT_STORED\x10\x02\x12\x18\n\x14ITEM_OUTCOME_UNKNOWN\x10\x03\x12\x15\n\x11ITEM_OUTCOME_KEPT\x10\x04*\x8a\x02\n\rCancelOutcome\x12\x1e\n\x1a\x43\x41NCEL_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43\x41NCEL_OUTCOME_CANCELLED\x10\x01\x12 \n\x1c\x43\x41NCEL_OUTCOME_ALREADY_FIRED\x10\x02\x12\x1c\n\x18\x43\x41NCEL_OUTCOME_IN_FLIGHT\x10\x03\x12$\n CANCEL_OUTCOME_ALREADY_CANCELLED\x10\x04\x12\x1b\n\x17\x43\x41NCEL_OUTCOME_FINISHED\x10\x05\x12\x1c\n\x18\x43\x41NCEL_OUTCOME_NOT_FOUND\x10\x06\x12\x1a\n\x16\x43\x41NCEL_OUTCOME_PENDING\x10\x07*\x84\x01\n\x0e\x43onflictPolicy\x12\x1f\n\x1b\x43ONFLICT_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONFLICT_POLICY_KEEP\x10\x01\x12\x1b\n\x17\x43ONFLICT_POLICY_REPLACE\x10\x02\x12\x1a\n\x16\x43ONFLICT_POLICY_REJECT\x10\x03*\x85\x01\n\nWaitReason\x12\x1b\n\x17WAIT_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10WAIT_REASON_SLOT\x10\x01\x12\x16\n\x12WAIT_REASON_PAUSED\x10\x02\x12\x15\n\x11WAIT_REASON_RETRY\x10\x03\x12\x15\n\x11WAIT_REASON_LIMIT\x10\x04\x42\x31\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14timerd/v1/task.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xdf\x01\n\x0bRetryPolicy\x12\x14\n\x0cmax_attempts\x18\x01 \x01(\r\x12\x32\n\x0finitial_backoff\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nmultiplier\x18\x03 \x01(\x01\x12.\n\x0bmax_backoff\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06jitter\x18\x05 \x01(\x01\x12\x32\n\x0f\x61ttempt_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xf9\x03\n\x0cTaskTemplate\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x33\n\x06labels\x18\x02 \x03(\x0b\x32#.timerd.v1.TaskTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\x12%\n\x05retry\x18\x05 \x01(\x0b\x32\x16.timerd.v1.RetryPolicy\x12/\n\x0b\x65xpire_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10soft_expire_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0btraceparent\x18\x08 \x01(\t\x12.\n\x0bon_conflict\x18\t \x01(\x0e\x32\x19.timerd.v1.ConflictPolicy\x12\x14\n\x0cordering_key\x18\n \x01(\t\x12/\n\x0c\x65xpire_after\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x34\n\x11soft_expire_after\x18\x0e \x01(\x0b\x32\x19.google.protobuf.Duration\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xce\x04\n\x04Task\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12-\n\tfire_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12#\n\x05state\x18\x05 \x01(\x0e\x32\x14.timerd.v1.TaskState\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\x12\x14\n\x0c\x63ontent_type\x18\x07 \x01(\t\x12+\n\x06labels\x18\x08 \x03(\x0b\x32\x1b.timerd.v1.Task.LabelsEntry\x12\x10\n\x08priority\x18\t \x01(\r\x12\x0b\n\x03key\x18\n \x01(\t\x12/\n\x0b\x65xpire_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x34\n\x10soft_expire_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12%\n\x05retry\x18\r \x01(\x0b\x32\x16.timerd.v1.RetryPolicy\x12\x13\n\x0btraceparent\x18\x0e \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x0f \x01(\r\x12\x12\n\nlast_error\x18\x10 \x01(\t\x12,\n\x08\x64ue_time\x18\x11 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\'\n\x0bwaiting_for\x18\x12 \x01(\x0b\x32\x12.timerd.v1.Waiting\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"p\n\x07Waiting\x12%\n\x06reason\x18\x01 \x01(\x0e\x32\x15.timerd.v1.WaitReason\x12)\n\x05until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x13\n\x0b\x64\x65scription\x18\x03 \x01(\t\"v\n\x07Problem\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x04 \x01(\r\x12\r\n\x05\x66ield\x18\x05 \x01(\t\x12\x15\n\ronly_this_try\x18\x06 \x01(\x08*\xff\x01\n\tTaskState\x12\x1a\n\x16TASK_STATE_UNSPECIFIED\x10\x00\x12\x16\n\x12TASK_STATE_PENDING\x10\x01\x12\x18\n\x14TASK_STATE_IN_FLIGHT\x10\x02\x12\x14\n\x10TASK_STATE_ACKED\x10\x03\x12\x18\n\x14TASK_STATE_CANCELLED\x10\x04\x12\x13\n\x0fTASK_STATE_DEAD\x10\x05\x12\x16\n\x12TASK_STATE_EXPIRED\x10\x06\x12\x15\n\x11TASK_STATE_PURGED\x10\x07\x12\x17\n\x13TASK_STATE_FINISHED\x10\x08\x12\x17\n\x13TASK_STATE_RETRYING\x10\t*\x92\x01\n\x0bItemOutcome\x12\x1c\n\x18ITEM_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13ITEM_OUTCOME_STORED\x10\x01\x12\x1b\n\x17ITEM_OUTCOME_NOT_STORED\x10\x02\x12\x18\n\x14ITEM_OUTCOME_UNKNOWN\x10\x03\x12\x15\n\x11ITEM_OUTCOME_KEPT\x10\x04*\x8a\x02\n\rCancelOutcome\x12\x1e\n\x1a\x43\x41NCEL_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18\x43\x41NCEL_OUTCOME_CANCELLED\x10\x01\x12 \n\x1c\x43\x41NCEL_OUTCOME_ALREADY_FIRED\x10\x02\x12\x1c\n\x18\x43\x41NCEL_OUTCOME_IN_FLIGHT\x10\x03\x12$\n CANCEL_OUTCOME_ALREADY_CANCELLED\x10\x04\x12\x1b\n\x17\x43\x41NCEL_OUTCOME_FINISHED\x10\x05\x12\x1c\n\x18\x43\x41NCEL_OUTCOME_NOT_FOUND\x10\x06\x12\x1a\n\x16\x43\x41NCEL_OUTCOME_PENDING\x10\x07*\x84\x01\n\x0e\x43onflictPolicy\x12\x1f\n\x1b\x43ONFLICT_POLICY_UNSPECIFIED\x10\x00\x12\x18\n\x14\x43ONFLICT_POLICY_KEEP\x10\x01\x12\x1b\n\x17\x43ONFLICT_POLICY_REPLACE\x10\x02\x12\x1a\n\x16\x43ONFLICT_POLICY_REJECT\x10\x03*\x85\x01\n\nWaitReason\x12\x1b\n\x17WAIT_REASON_UNSPECIFIED\x10\x00\x12\x14\n\x10WAIT_REASON_SLOT\x10\x01\x12\x16\n\x12WAIT_REASON_PAUSED\x10\x02\x12\x15\n\x11WAIT_REASON_RETRY\x10\x03\x12\x15\n\x11WAIT_REASON_LIMIT\x10\x04\x42\x31\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,28 +38,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TASKTEMPLATE_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_TASK_LABELSENTRY']._loaded_options = None
   _globals['_TASK_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_TASKSTATE']._serialized_start=1559
-  _globals['_TASKSTATE']._serialized_end=1814
-  _globals['_ITEMOUTCOME']._serialized_start=1817
-  _globals['_ITEMOUTCOME']._serialized_end=1963
-  _globals['_CANCELOUTCOME']._serialized_start=1966
-  _globals['_CANCELOUTCOME']._serialized_end=2232
-  _globals['_CONFLICTPOLICY']._serialized_start=2235
-  _globals['_CONFLICTPOLICY']._serialized_end=2367
-  _globals['_WAITREASON']._serialized_start=2370
-  _globals['_WAITREASON']._serialized_end=2503
+  _globals['_TASKSTATE']._serialized_start=1662
+  _globals['_TASKSTATE']._serialized_end=1917
+  _globals['_ITEMOUTCOME']._serialized_start=1920
+  _globals['_ITEMOUTCOME']._serialized_end=2066
+  _globals['_CANCELOUTCOME']._serialized_start=2069
+  _globals['_CANCELOUTCOME']._serialized_end=2335
+  _globals['_CONFLICTPOLICY']._serialized_start=2338
+  _globals['_CONFLICTPOLICY']._serialized_end=2470
+  _globals['_WAITREASON']._serialized_start=2473
+  _globals['_WAITREASON']._serialized_end=2606
   _globals['_RETRYPOLICY']._serialized_start=101
   _globals['_RETRYPOLICY']._serialized_end=324
   _globals['_TASKTEMPLATE']._serialized_start=327
-  _globals['_TASKTEMPLATE']._serialized_end=729
-  _globals['_TASKTEMPLATE_LABELSENTRY']._serialized_start=684
-  _globals['_TASKTEMPLATE_LABELSENTRY']._serialized_end=729
-  _globals['_TASK']._serialized_start=732
-  _globals['_TASK']._serialized_end=1322
-  _globals['_TASK_LABELSENTRY']._serialized_start=684
-  _globals['_TASK_LABELSENTRY']._serialized_end=729
-  _globals['_WAITING']._serialized_start=1324
-  _globals['_WAITING']._serialized_end=1436
-  _globals['_PROBLEM']._serialized_start=1438
-  _globals['_PROBLEM']._serialized_end=1556
+  _globals['_TASKTEMPLATE']._serialized_end=832
+  _globals['_TASKTEMPLATE_LABELSENTRY']._serialized_start=787
+  _globals['_TASKTEMPLATE_LABELSENTRY']._serialized_end=832
+  _globals['_TASK']._serialized_start=835
+  _globals['_TASK']._serialized_end=1425
+  _globals['_TASK_LABELSENTRY']._serialized_start=787
+  _globals['_TASK_LABELSENTRY']._serialized_end=832
+  _globals['_WAITING']._serialized_start=1427
+  _globals['_WAITING']._serialized_end=1539
+  _globals['_PROBLEM']._serialized_start=1541
+  _globals['_PROBLEM']._serialized_end=1659
 # @@protoc_insertion_point(module_scope)
