@@ -70,7 +70,7 @@ def test_schedule_passes_on_what_it_is_told(terminal: Terminal, server: FakeServ
     ran = terminal(
         "schedule", "mails", "hello", "--at", "2030-01-01T09:00Z", "--key", "k1", "--on-conflict", "keep",
         "--priority", "4", "--expire-in", "1m", "--max-attempts", "7", "--backoff", "2s", "--attempt-timeout", "5m",
-        "--namespace", "blue",
+        "--namespace", "blue", "--soft-expire-in", "30s",
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")
     assert "is due in" in ran.out
@@ -78,7 +78,7 @@ def test_schedule_passes_on_what_it_is_told(terminal: Terminal, server: FakeServ
     template = sent.template
     assert (sent.namespace, sent.items.items[0].key, template.priority) == ("blue", "k1", 4)
     assert template.on_conflict == task_pb2.CONFLICT_POLICY_KEEP
-    assert template.expire_time.seconds == NINE.seconds + 60
+    assert (template.expire_after.seconds, template.soft_expire_after.seconds) == (60, 30)
     assert (template.retry.max_attempts, template.retry.initial_backoff.seconds) == (7, 2)
     assert template.retry.attempt_timeout.seconds == 300
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from timerd.client import FailedPrecondition, TaskState
 from timerd.core.cluster.placement import holder_of
 from timerd.model import codec
 from timerd.model.codec import known_by_all
@@ -73,3 +74,19 @@ async def test_it_goes_to_an_instance_that_understands_it_and_stays_there(
             await cluster.advance(seconds=2)
             control = await holder(cluster, partition)
             assert control.finished or (control.holder, control.rows_need) == ("b", ("ordering",))
+
+
+async def test_while_an_instance_does_not_know_a_span_no_task_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would send what has expired. A task without one is taken in."""
+    async with Cluster("a") as cluster:
+        client = cluster.client("a")
+        before = await client.schedule("mails", b"x", delay=60, expire_after=60, request_id="r")
+        with monkeypatch.context() as older:
+            older.setattr(codec, "CAPABILITIES", codec.CAPABILITIES - {codec.EXPIRES_AFTER})
+            await cluster.add("old")
+        await cluster.advance(seconds=5)
+        with pytest.raises(FailedPrecondition, match=r"old is of an older release") as refused:
+            await client.schedule("mails", b"x", delay=60, expire_after=60)
+        assert refused.value.reason == "OLDER_RELEASE"
+        await client.schedule("mails", b"x", delay=60)
+        assert (await client.get(before.id)).state is TaskState.PENDING

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
-from timerd.core.dispatch.delivery_machine import WORD_MS, DeliveryMachine
+from timerd.core.dispatch.attempt_ends import WORD_MS
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.dispatch.flights import LEASE_GRID_MS
 from timerd.core.dispatch.retry import backoff_ms
 from timerd.core.dispatch.settlement import Action, Settlement

@@ -28,6 +28,8 @@ templates = st.builds(
     st.sampled_from([(), (("k", "v"), ("l", "w"))]),
     traceparent=st.sampled_from(["", "00-trace"]),
     soft_expire_at_ms=st.sampled_from([0, NOW_MS - 1, NOW_MS, NOW_MS + 1]),
+    expire_after_ms=st.sampled_from([0, 0, 800_000]),
+    soft_expire_after_ms=st.sampled_from([0, 0, 1, 500_000]),
 )
 # (position, version, payload, flags, message)
 rows = st.tuples(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -184,3 +185,25 @@ async def test_of_a_plain_typed_task_the_line_is_told_as_well(server: FakeServer
 def test_a_time_limit_that_is_none_is_refused(timeout: float) -> None:
     with pytest.raises(InvalidTask, match="`timeout` must be a timedelta or a number of seconds, more than 0"):
         Worker().on("q", timeout=timeout)
+
+
+async def test_a_deadline_ends_it_by_the_clock_of_the_server(
+    server: FakeServer, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whose clock is years off the one here. Of two tasks of a message each has its own."""
+    worker = Worker(server.target)
+
+    @worker.on("q")
+    async def convert(delivery: Delivery) -> None:
+        if delivery.payload == b"hangs":
+            assert delivery.deadline == datetime(2001, 9, 9, 1, 46, 40, 50_000, UTC)
+            await gate.hang_here()
+
+    async with running(worker):
+        deliver = deliver_of("q", [b"hangs", b"ok"])
+        deliver.sent_at_ms = 1_000_000_000_000
+        deliver.deadlines_ms.extend([1_000_000_000_050, 0])
+        server.work.put(deliver)
+        await server.work.until(lambda: server.work.tokens(NACK) == [token_of(0)])
+    assert server.work.tokens(ACK) == [token_of(1)]
+    assert "await gate.hang_here()" in caplog.text

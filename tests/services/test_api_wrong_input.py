@@ -107,6 +107,13 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "template.expire_time",
         "not after the fire_time",
     ),
+    "expire after nothing": ("Schedule", templated(expire_after=Duration()), "template.expire_after", "a millisecond"),
+    "late before its time": (
+        "Schedule",
+        templated(soft_expire_after=Duration(seconds=-1)),
+        "template.soft_expire_after",
+        "a millisecond to 100 years",
+    ),
     "expire in 1970": ("Schedule", templated(expire_time=Timestamp()), "template.expire_time", "not after"),
     "bad expire": ("Schedule", templated(expire_time=Timestamp(nanos=-1)), "template.expire_time", "valid Timestamp"),
     "no due": ("Schedule", order(fire_time=None), "fire_time", "Neither fire_time nor delay"),

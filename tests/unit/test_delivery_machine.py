@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
+from timerd.core.dispatch.attempt_ends import WORD_MS
 from timerd.core.dispatch.before_restart import HELD_MS
-from timerd.core.dispatch.delivery_machine import MOST_FAILED, SENT_AGAIN, WORD_MS, DeliveryMachine
+from timerd.core.dispatch.delivery_machine import MOST_FAILED, SENT_AGAIN, DeliveryMachine
 from timerd.core.dispatch.settlement import Action, Settlement
 from timerd.core.taken import Taken
 from timerd.model.identity import encode_id, is_genuine, parse_task_id
@@ -14,6 +17,7 @@ from timerd.model.task import RetryPolicy, Template
 LEASE_MS = 5_000
 GRACE_MS = 1_000
 RETRIED = Template("default", "mail", retry=RetryPolicy(initial_backoff_ms=2_000, jitter=0.0))
+ENDING = Template("default", "mail", expire_after_ms=3_000)
 FEW = Template("default", "mail", retry=RetryPolicy(max_attempts=2, jitter=0.0, attempt_timeout_ms=8_000))
 
 
@@ -417,3 +421,49 @@ def test_what_waits_in_a_partition_goes_away_with_it_wherever_it_was_sent_from(m
     ]
     assert machine.in_flight == 2
     machine.check()
+
+
+def test_with_deadlines_each_attempt_has_its_own_end(machine: DeliveryMachine) -> None:
+    """Of tasks that were due one after the other. The first two seconds after it are for what their worker says."""
+    taken = taken_of(range(2), ENDING)
+    taken.rows.columns["fire_at_ms"] = [NOW_MS - 1_000, NOW_MS]
+    machine.credit(1, "mail", 2)
+    machine.assign(QUEUE, [taken], NOW_MS)
+    machine.check()
+    for at_ms, keys in ((NOW_MS + 2_000 + WORD_MS, [0]), (NOW_MS + 3_000 + WORD_MS, [1])):
+        assert not machine.tick(at_ms - 100)[0]
+        assert [each.key for each in machine.tick(at_ms)[0].expired] == [keys_of(taken)[row] for row in keys]
+    assert machine.in_flight == 0
+
+
+def test_the_last_attempt_expires_at_its_deadline_and_is_a_dead_letter_before(machine: DeliveryMachine) -> None:
+    last = replace(ENDING, retry=RetryPolicy(max_attempts=1))
+    for at_ms, dead in ((NOW_MS + 2_999, 1), (NOW_MS + 3_000, 0)):
+        settled = machine.settle("default", Action.NACK, send(machine, taken_of([1], last)), at_ms, None, "no")
+        assert (len(settled.dead), len(settled.expired)) == (dead, 1 - dead)
+
+
+def test_a_lease_is_not_extended_beyond_a_deadline(machine: DeliveryMachine) -> None:
+    taken = taken_of([1], ENDING)
+    tokens = send(machine, taken)
+    machine.extend(1, tokens, NOW_MS + 2_000)
+    machine.check()
+    assert machine.lease_of(keys_of(taken)[0]) == NOW_MS + 3_000 + WORD_MS
+
+
+def test_who_takes_over_a_delivery_has_its_deadline(machine: DeliveryMachine) -> None:
+    taken = taken_of(range(2), ENDING)
+    taken.rows.columns["fire_at_ms"] = [NOW_MS - 1_000, NOW_MS]
+    tokens = send(machine, taken)
+    machine.resume(2, tokens[:64], NOW_MS + 1)
+    machine.check()
+    assert machine.lease_of(keys_of(taken)[0]) == NOW_MS + 2_000 + WORD_MS
+
+
+@pytest.mark.parametrize(("delay_ms", "expires"), [(2_989, False), (2_990, True)])
+def test_what_would_begin_when_it_is_over_has_expired(machine: DeliveryMachine, delay_ms: int, expires: bool) -> None:
+    taken = taken_of([1], ENDING)
+    settled = machine.settle("default", Action.NACK, send(machine, taken), NOW_MS + 10, delay_ms, "no")
+    assert [(e.key, e.outcome) for e in settled.expired] == [(keys_of(taken)[0], Outcome.EXPIRED)] * expires
+    assert len(settled.again) == (not expires)
+    assert settled.size == 1

@@ -60,6 +60,14 @@ async def test_what_the_headers_say_is_kept(rig: Rig) -> None:
     assert (shown["state"], shown["payload"], shown["labels"]) == ("pending", '{"cups": 2}', {"to": "Ada"})
 
 
+async def test_for_how_long_it_is_worth_something_stands_in_the_query(rig: Rig) -> None:
+    stored = (await post(rig, f"{HOUR}&expire_after=30s&soft_expire_after=10s", b"x")).json
+    shown = (await rig.caller.ask("GET", f"/v1/tasks/{stored['task_id']}")).json
+    assert (shown["soft_expire_time"], shown["expire_time"]) == ("2030-01-01T01:00:10Z", "2030-01-01T01:00:30Z")
+    wrong = await post(rig, f"{HOUR}&expire_after=soon", b"x")
+    assert (wrong.status, "expire_after" in wrong.json["message"]) == (400, True)
+
+
 async def test_what_curl_says_of_a_body_by_itself_is_not_kept(rig: Rig) -> None:
     form = {"Content-Type": "application/x-www-form-urlencoded"}
     stored = (await post(rig, HOUR, b"\xff\x00", form)).json

@@ -37,6 +37,9 @@ async def schedule(
     priority: Annotated[int, typer.Option(min=0, max=10, help="A level is worth 64 s of waiting among due tasks.")] = 0,
     content_type: Annotated[str, typer.Option(help="Handed to the worker, for example application/json.")] = "",
     expire_in: Annotated[str | None, typer.Option(metavar="SPAN", help="Not delivered so long after its time.")] = None,
+    soft_expire_in: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")
+    ] = None,
     max_attempts: Annotated[
         int, typer.Option(min=0, help="Deliveries in all; 0 = the server's default (20).", rich_help_panel=_RETRY)
     ] = 0,
@@ -64,7 +67,8 @@ async def schedule(
         "priority": priority,
         "content_type": content_type,
         "retry": _retry(max_attempts, backoff, max_backoff, attempt_timeout),
-        "expire_at": _expire_at(when, wait, expire_in),
+        "expire_after": None if expire_in is None else parse_span(expire_in),
+        "soft_expire_after": None if soft_expire_in is None else parse_span(soft_expire_in),
     }
     if file is not None:
         if payload is not None or key is not None:
@@ -91,13 +95,6 @@ def _retry(max_attempts: int, backoff: str | None, max_backoff: str | None, atte
     spans = {"initial_backoff": backoff, "max_backoff": max_backoff, "attempt_timeout": attempt_timeout}
     given: dict[str, Any] = {name: parse_span(text) for name, text in spans.items() if text is not None}
     return RetryPolicy(max_attempts=max_attempts, **given)
-
-
-def _expire_at(when: datetime | None, wait: timedelta | None, expire_in: str | None) -> datetime | None:
-    if expire_in is None:
-        return None
-    due = when if when is not None else datetime.now(UTC) + (wait or timedelta())
-    return due + parse_span(expire_in)
 
 
 def _record(task: Task) -> OutputRecord:

@@ -27,9 +27,11 @@ FORM_VERSION = 1
 KEEPS_FIELDS = "keeps_fields"
 # Of an instance that goes by the rules of queues.
 REGULATES = "regulations"
+# Of an instance that knows when a task expires that says so by a span.
+EXPIRES_AFTER = "expire_after"
 Number = TypeVar("Number", bound=IntEnum)
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER})
 
 
 def dump_json(value: object) -> bytes:
@@ -80,6 +82,11 @@ def unknown_member(kind: type[Number], value: object) -> Number:
     member = int.__new__(kind, value)
     member._name_, member._value_ = f"UNKNOWN_{value}", value
     return member
+
+
+def needing(*names: str) -> str:
+    """What a form has in `kept` that a reader without these capabilities is to leave alone."""
+    return dump_json({NEEDS: sorted(names)}).decode()
 
 
 def check_understood(what: str, kept: str) -> None:

@@ -105,6 +105,14 @@ class RowGroup:
     def template_of(self, row: int) -> Template:
         return self.templates[int(self.columns["template"][row])]
 
+    def expiry_ms(self, row: int) -> int:
+        """From when on it is not delivered; 0: never."""
+        return self.template_of(row).expiry_ms(int(self.columns["fire_at_ms"][row]))
+
+    def deadline_ms(self, row: int) -> int:
+        """When it is worth nothing any more, also in a worker's hands; 0: never."""
+        return self.template_of(row).deadline_ms(int(self.columns["fire_at_ms"][row]))
+
     def extra_of(self, row: int) -> Extra:
         at = int(self.columns["extra"][row])
         return self.extras[at - 1] if at else NO_EXTRA

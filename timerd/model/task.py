@@ -56,6 +56,9 @@ class Template:
     expire_at_ms: int = 0
     soft_expire_at_ms: int = 0
     traceparent: str = ""
+    # From the fire time of each; 0 = never.
+    expire_after_ms: int = 0
+    soft_expire_after_ms: int = 0
     kept: str = field(default="", hash=False)
 
     @property
@@ -66,6 +69,23 @@ class Template:
     def lacks(self) -> frozenset[str]:
         """What this release would have to understand to deliver the tasks."""
         return lacking(self.kept) | lacking(self.retry.kept)
+
+    @property
+    def has_deadline(self) -> bool:
+        """Whether its workers are told of an instant at which it is late, or worth nothing."""
+        return bool(self.expire_after_ms or self.soft_expire_at_ms or self.soft_expire_after_ms)
+
+    def expiry_ms(self, fire_at_ms: int) -> int:
+        """From when on a task with this fire time is not delivered; 0: never."""
+        return _earlier(self.expire_at_ms, self.expire_after_ms, fire_at_ms)
+
+    def deadline_ms(self, fire_at_ms: int) -> int:
+        """When it is worth nothing any more, also in a worker's hands; 0: never."""
+        return fire_at_ms + self.expire_after_ms if self.expire_after_ms else 0
+
+    def soft_expiry_ms(self, fire_at_ms: int) -> int:
+        """From when on it is late; 0: never."""
+        return _earlier(self.soft_expire_at_ms, self.soft_expire_after_ms, fire_at_ms)
 
     @cached_property
     def scope(self) -> int:
@@ -86,6 +106,12 @@ class Template:
         if "retry" in values:
             values["retry"] = RetryPolicy.from_json(values["retry"])
         return cls(**{"namespace": "", "queue": "", **values}, kept=kept)
+
+
+def _earlier(at_ms: int, after_ms: int, fire_at_ms: int) -> int:
+    if not after_ms:
+        return at_ms
+    return min(at_ms, fire_at_ms + after_ms) if at_ms else fire_at_ms + after_ms
 
 
 _TEMPLATE = field_names(Template)

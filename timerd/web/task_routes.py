@@ -19,6 +19,10 @@ LABEL = "timerd-label-"
 # What curl says of the body where nobody does.
 _OF_CURL = "application/x-www-form-urlencoded"
 _DUE = {"in": "how long from now, as 3s or 1h30m", "at": "when, as 2030-01-01T09:00:00Z"}
+_SPANS = {
+    "expire_after": "for how long from its time on it is worth something, as 30s",
+    "soft_expire_after": "how long after its time it is late, as 30s",
+}
 _CONFLICTS = {"reject": 3, "keep": 1, "replace": 2}
 
 
@@ -44,7 +48,7 @@ def _template(call: HttpCall) -> TaskTemplate:
     if conflict not in _CONFLICTS:
         raise Invalid(f"on_conflict is {conflict!r:.60}: use {', '.join(_CONFLICTS)}.", "on_conflict")
     has_key = "Timerd-Key" in headers
-    return TaskTemplate(
+    template = TaskTemplate(
         queue=path_text(call, "queue"),
         labels=labels,
         content_type="" if form.startswith(_OF_CURL) else form,
@@ -52,6 +56,9 @@ def _template(call: HttpCall) -> TaskTemplate:
         traceparent=headers.get("traceparent", ""),
         on_conflict=ConflictPolicy.Name(_CONFLICTS[conflict] if has_key else 0),
     )
+    for name in _SPANS.keys() & call.request.query.keys():
+        getattr(template, name).CopyFrom(span_of(call.request.query[name], name))
+    return template
 
 
 def _due(given: Mapping[str, Any]) -> Timestamp | Duration | None:
@@ -120,7 +127,7 @@ TASK_ROUTES = [
         "/v1/queues/{queue}/tasks",
         _schedule,
         "Schedule a task. Headers: Idempotency-Key, Timerd-Key, Timerd-Priority, Timerd-Label-NAME.",
-        {**_DUE, "on_conflict": "where the key is in use: reject, keep or replace"},
+        {**_DUE, **_SPANS, "on_conflict": "where the key is in use: reject, keep or replace"},
         "the payload, as it is",
     ),
     *_of_task("/v1/tasks/{id}", "an id"),

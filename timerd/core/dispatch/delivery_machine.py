@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.core.dispatch.attempt_ends import attempt_ends, attempt_timeouts
 from timerd.core.dispatch.before_restart import BeforeRestart, HeldTokens
 from timerd.core.dispatch.fair_share import FairShare
 from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
@@ -26,7 +27,6 @@ from timerd.core.dispatch.settlement import (
     LateFailure,
     Refusal,
     Settlement,
-    attempt_timeouts,
     fail,
 )
 from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
@@ -38,8 +38,6 @@ from timerd.model.registers import Place
 MAX_DELIVER_TASKS = 1_000
 # So many of what nobody speaks for any more fail in one go, or a batch more: then the loop serves others.
 MOST_FAILED = 1_000
-# A worker ends an attempt by itself when its time is over, and says where it was: so long that may be under way.
-WORD_MS = 2_000
 # Queues whose count is kept though nothing of them is in hand.
 SLACK_QUEUES = 64
 RELEASED = "the worker stopped before it had begun"
@@ -203,7 +201,8 @@ class DeliveryMachine:
                 piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))
                 if self._given_back and (number := self._given_back.next_number(each_short_id(piece))):
                     piece = replace(piece, sending=number)
-                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms + WORD_MS, now_ms, stats, hand)
+                ends = attempt_ends(piece, timeout_ms, now_ms)
+                self._flights.register(worker, piece, lease_ms, ends, now_ms, stats, hand)
                 out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out
 
@@ -246,7 +245,7 @@ class DeliveryMachine:
                 out.lost.append(token_at(tokens, at))
             else:
                 batch, row = found
-                batch.lease_until_ms[row] = max(batch.lease_until_ms[row], min(until_ms, batch.deadline_ms))
+                batch.lease_until_ms[row] = max(batch.lease_until_ms[row], min(until_ms, batch.end_ms(row)))
         if orphans:
             self._bring(worker, tokens, orphans, now_ms, out, known_only=True)
         return out
@@ -284,11 +283,11 @@ class DeliveryMachine:
         """What failed because nobody spoke for it, not all at once, and the queues that lost their last worker."""
         out = Settlement()
         for batch, rows in self._flights.expired(now_ms, MOST_FAILED):
-            over = [r for r in rows if batch.deadline_ms <= now_ms]
+            over = [r for r in rows if batch.end_ms(r) <= now_ms]
             self._fail_all(
                 out, batch, over, Failure(now_ms, "attempt timed out: it was not settled in its attempt_timeout")
             )
-            silent = [r for r in rows if batch.deadline_ms > now_ms]
+            silent = [r for r in rows if batch.end_ms(r) > now_ms]
             self._fail_all(out, batch, silent, Failure(now_ms, "lease ended: the worker did not extend it in time"))
         gone: list[QueueKey] = []
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:

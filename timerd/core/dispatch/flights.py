@@ -17,6 +17,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.dispatch.attempt_ends import AttemptEnds
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
@@ -58,6 +59,19 @@ class Batch:
     sent_ms: int
     stats: QueueStats
     hand: HandCount
+    # Of each row, where some are ended before `deadline_ms`.
+    ends_ms: Sequence[int] | None = None
+
+    def end_ms(self, row: int) -> int:
+        """When the attempt is over, whatever the worker says."""
+        return self.deadline_ms if self.ends_ms is None else self.ends_ms[row]
+
+    def ends_of(self, rows: Sequence[int]) -> AttemptEnds:
+        """As they were sent."""
+        if self.ends_ms is None:
+            return AttemptEnds(self.deadline_ms)
+        each_ms = [self.ends_ms[row] for row in rows]
+        return AttemptEnds(max(each_ms), each_ms)
 
     def settled(self, outcome: str, now_ms: int, times: int = 1) -> None:
         """Of so many that are in flight no more."""
@@ -158,16 +172,21 @@ class Flights:
         worker: int,
         taken: Taken,
         lease_until_ms: int,
-        deadline_ms: int,
+        ends: AttemptEnds,
         sent_ms: int,
         stats: QueueStats,
         hand: HandCount,
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
         ids = each_short_id(taken)
-        until_ms = min(lease_until_ms, deadline_ms)
         count, number = len(ids), self._next
-        batch = Batch(number, worker, taken, deadline_ms, ids, [until_ms] * count, count, sent_ms, stats, hand)
+        until_ms = min(lease_until_ms, ends.last_ms)
+        each_ms = [until_ms] * count
+        if ends.each_ms is not None:
+            each_ms = [min(until_ms, end_ms) for end_ms in ends.each_ms]
+            until_ms = min(each_ms)
+        last_ms, ends_ms = ends
+        batch = Batch(number, worker, taken, last_ms, ids, each_ms, count, sent_ms, stats, hand, ends_ms)
         if not self._slots.keys().isdisjoint(ids):
             self._give_up([i for i in ids if i in self._slots])
         self._next += 1
@@ -254,7 +273,8 @@ class Flights:
         """Open rows of a batch go over to another worker; the attempt's deadline stays."""
         self._give_up([batch.ids[row] for row in rows])
         part = batch.taken.part(np.array(rows, dtype=np.intp))
-        return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.stats, batch.hand)
+        ends = batch.ends_of(rows)
+        return self.register(worker, part, lease_until_ms, ends, batch.sent_ms, batch.stats, batch.hand)
 
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
         """Takes out what is of the partition, and `ids`: (worker, what it has)."""
@@ -330,7 +350,9 @@ class Flights:
         assert all(h.open == sum(b.open for b in self._batches.values() if b.hand is h) for h in hands.values())
         assert {n for held in self._held.values() for n in held} == self._batches.keys()
         assert all(n in self._held[b.worker] for n, b in self._batches.items())
-        assert all(max(b.lease_until_ms) <= b.deadline_ms for b in self._batches.values())
+        assert all(
+            until_ms <= b.end_ms(r) for b in self._batches.values() for r, until_ms in enumerate(b.lease_until_ms)
+        )
         assert sorted(self._times) == sorted(self._wheel)
         looked_at = {n for numbers in self._wheel.values() for n in numbers}
         assert self._batches.keys() <= looked_at

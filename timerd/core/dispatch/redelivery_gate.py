@@ -54,7 +54,7 @@ class RedeliveryGate:
             failure = Failure(now_ms, rows.extra_of(row).last_error or GONE)
             letter = letter_of(batch.due, row, key, failure, self._secret)
             return End(Outcome.DEAD, replace(letter, attempts=letter.attempts - 1))
-        if 0 < template.expire_at_ms <= now_ms:
+        if 0 < rows.expiry_ms(row) <= now_ms:
             return End(Outcome.EXPIRED)
         return None
 

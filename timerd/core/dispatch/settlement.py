@@ -61,10 +61,11 @@ class LateFailure(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """`ended` and `acked` are over for good. `dead[i]` is the end that belongs to `dead_letters[i]`. `late`: genuine
-    acks of what is not open here, place in the message -> delivery id; `failed_late`: failures of such. `back`: not
-    begun, to be sent to somebody else as they are (what cannot be goes on as an `Again`). `refused`: by place in the
-    message. `released`: delivery ids whose lease is over although their rows are not open here."""
+    """`ended` and `acked` are over for good. `dead[i]` is the end that belongs to `dead_letters[i]`. `expired`: failed,
+    and could not begin again in time. `late`: genuine acks of what is not open here, place in the message -> delivery
+    id; `failed_late`: failures of such. `back`: not begun, to be sent to somebody else as they are (what cannot be goes
+    on as an `Again`). `refused`: by place in the message. `released`: delivery ids whose lease is over although their
+    rows are not open here."""
 
     ended: list[Ended] = field(default_factory=list)
     acked: list[AckedRows] = field(default_factory=list)
@@ -72,6 +73,7 @@ class Settlement:
     back: list[Again] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     dead: list[Ended] = field(default_factory=list)
+    expired: list[Ended] = field(default_factory=list)
     late: dict[int, bytes] = field(default_factory=dict)
     failed_late: list[LateFailure] = field(default_factory=list)
     refused: dict[int, Refusal] = field(default_factory=dict)
@@ -83,7 +85,7 @@ class Settlement:
     @property
     def size(self) -> int:
         """How many deliveries it speaks of."""
-        failed = len(self.again) + len(self.dead_letters) + len(self.failed_late)
+        failed = len(self.again) + len(self.dead_letters) + len(self.failed_late) + len(self.expired)
         acked = sum(map(len, self.acked))
         return len(self.ended) + acked + len(self.back) + len(self.late) + failed
 
@@ -95,6 +97,7 @@ class Settlement:
         self.back += other.back
         self.dead_letters += other.dead_letters
         self.dead += other.dead
+        self.expired += other.expired
         self.released += other.released
 
 
@@ -107,15 +110,17 @@ def fail(settlement: Settlement, batch: Batch, rows: Sequence[int], failure: Fai
     for row in rows:
         key = batch.key(row)
         if at_once[kinds[row]] and attempt_of(key.version) == 1:
-            position_ms = next_position_ms(key.position_ms, at_ms, 0)
-            settlement.again.append(Again(taken.partition, key, position_ms, at_ms, failure.error))
+            _go_on(settlement, taken, row, key, failure, next_position_ms(key.position_ms, at_ms, 0))
         else:
             fail_row(settlement, taken, row, key, failure, secret)
 
 
 def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> None:
-    """One failed attempt, that of `key`: the next one by the policy, or a dead letter."""
+    """One failed attempt, that of `key`: the next one by the policy, or a dead letter, or nothing: it is too late."""
     policy = taken.rows.template_of(row).retry
+    if not failure.hopeless and 0 < taken.rows.deadline_ms(row) <= failure.at_ms:
+        settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
+        return
     if failure.hopeless or is_exhausted(policy, key.version):
         settlement.dead_letters.append(letter_of(taken, row, key, failure, secret))
         settlement.dead.append(Ended(taken.partition, key, Outcome.DEAD))
@@ -124,8 +129,15 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
     if wait_ms is None:
         attempt = attempt_of(key.version) - failure.lost
         wait_ms = backoff_ms(policy, attempt, key.digest) if attempt else 0
-    position_ms = next_position_ms(key.position_ms, failure.at_ms, wait_ms)
-    settlement.again.append(Again(taken.partition, key, position_ms, failure.at_ms, failure.error))
+    _go_on(settlement, taken, row, key, failure, next_position_ms(key.position_ms, failure.at_ms, wait_ms))
+
+
+def _go_on(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, position_ms: int) -> None:
+    """What could not begin before its task expires does not wait for that."""
+    if 0 < taken.rows.expiry_ms(row) <= position_ms:
+        settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
+    else:
+        settlement.again.append(Again(taken.partition, key, position_ms, failure.at_ms, failure.error))
 
 
 def letter_of(taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> DeadLetter:
@@ -158,14 +170,3 @@ def task_id_of(taken: Taken, row: int, position_ms: int, extra: Extra, secret: b
     mac = mac_of(secret, template.namespace, digest[:12], home, template.scope, template.priority)
     item = int.from_bytes(digest[12:], "big")
     return TaskId(position_ms, shard, template.scope, template.priority, digest[:12], item, mac)
-
-
-def attempt_timeouts(taken: Taken) -> list[tuple[int, Sequence[int]]]:
-    """(attempt_timeout_ms, rows) for each time-out among the rows; nearly always one for all."""
-    templates, column = taken.rows.templates, taken.rows.columns["template"]
-    if len(templates) == 1:
-        return [(templates[0].retry.attempt_timeout_ms, range(len(taken)))]
-    parts: dict[int, list[int]] = {}
-    for row, kind in enumerate(column.tolist()):
-        parts.setdefault(templates[kind].retry.attempt_timeout_ms, []).append(row)
-    return list(parts.items())

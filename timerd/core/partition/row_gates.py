@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from timerd.core.gates import ALL_MAY, KEPT, DueBatch, End, Fate, Fates
 from timerd.core.partition.move_blocks import MoveBlocks
 from timerd.core.partition.pending_outcomes import PendingOutcomes
+from timerd.model.expiries import expiries_ms
 from timerd.model.identity import RowKey
 from timerd.model.settle import Outcome
 
@@ -57,7 +60,10 @@ class ExpiryGate:
 
     def judge(self, batch: DueBatch, _: int) -> Fates:
         rows, past_ms = batch.due.rows, batch.past_ms
-        if not any(t.expire_at_ms and t.expire_at_ms <= past_ms for t in rows.templates):
+        if not any(t.expire_after_ms or 0 < t.expire_at_ms <= past_ms for t in rows.templates):
             return ALL_MAY
-        expired = [row for row in batch.left() if 0 < rows.template_of(row).expire_at_ms <= past_ms]
+        ends_ms = expiries_ms(rows)
+        if ends_ms is None:
+            return ALL_MAY
+        expired = [row for row in np.flatnonzero(ends_ms <= past_ms).tolist() if row not in batch.fates]
         return {row: End(Outcome.EXPIRED) for row in expired if not rows.extra_of(row).lease_until_ms}

@@ -426,6 +426,8 @@ class RowTable:
         is_plain, end = not rows.open.copies, rows.open.end
         for item in ended:
             _, key, outcome = item
+            if outcome is Outcome.EXPIRED:
+                outcome = self._expired_as(key)
             if outcome is Outcome.DEAD and rows.pending(key) is Outcome.ACKED:
                 # That ack came first, and is confirmed: no failure takes it back.
                 if (closed := rows.open.close(key)) is not None:
@@ -440,6 +442,11 @@ class RowTable:
         self._log.end(endings)
         records = self._log.records
         return records.lsn if endings else records.done_through, missing
+
+    def _expired_as(self, key: RowKey) -> Outcome:
+        """Of a row that expires in a worker's hands: an ack of another attempt or a cancel may have come first."""
+        said = self._rows.pending(key)
+        return said if said in (Outcome.ACKED, Outcome.CANCELLED, Outcome.PURGED) else Outcome.EXPIRED
 
     def end_acked(self, acked: Iterable[AckedRows]) -> tuple[list[AckedRows], list[Ended]]:
         """As `end`, without an object for each, where all that were sent together are open still and have no copies.

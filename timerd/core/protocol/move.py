@@ -173,7 +173,7 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
         raise Precondition("The task has ended (acked): it cannot be moved.", "HAS_ENDED")
     if here.rows.extra_of(0).lease_until_ms > wish.now_ms:
         raise Precondition("The task is with a worker: it cannot be moved any more.", "HAS_FIRED")
-    _refuse_expired(here.rows.template_of(0).expire_at_ms, wish)
+    _refuse_expired(here.rows.template_of(0).expiry_ms(wish.fire_at_ms), wish)
     _refuse_foreign(here.rows)
     return here.rows
 

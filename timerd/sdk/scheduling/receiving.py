@@ -43,7 +43,7 @@ class ReceivedTask:
         ack_token: what `finish` and `extend` show to the server.
         attempt: the number of this delivery, 1 for the first.
         fire_time: the instant for which the task was scheduled, in UTC.
-        late: whether `soft_expire_at` has passed, or the fire time had passed when it was scheduled.
+        late: whether `soft_deadline` has passed, or the fire time had passed when it was scheduled.
         key: the name that its caller has given to the task; empty where there is none.
         labels: those of the task.
         content_type: what the payload is; empty where its caller did not say it.
@@ -53,6 +53,8 @@ class ReceivedTask:
         fencing_token: grows with each change of the instance that fires the scope.
         attempt_timeout: how long this attempt may take in all.
         occurrence: for which instant a schedule made the task; None where no schedule did.
+        deadline: the instant, in UTC, at which this attempt is over by the task's `expire_after`; or None.
+        soft_deadline: the instant, in UTC, from which on the task is late; or None.
     """
 
     payload: bytes
@@ -72,6 +74,8 @@ class ReceivedTask:
     fencing_token: int
     attempt_timeout: timedelta
     occurrence: Occurrence | None
+    deadline: datetime | None = None
+    soft_deadline: datetime | None = None
 
     @classmethod
     def of(cls, task: pb.ReceivedTask) -> ReceivedTask:
@@ -94,6 +98,8 @@ class ReceivedTask:
             task.fencing_token,
             task.attempt_timeout.ToTimedelta(),
             Occurrence.of(task.occurrence) if task.HasField("occurrence") else None,
+            _instant(task, "deadline"),
+            _instant(task, "soft_deadline"),
         )
 
 
@@ -181,6 +187,10 @@ class Receiving(Link):
             gone = set(response.lost)
             lost |= {task.delivery_id for task in part if task.ack_token in gone}
         return lost
+
+
+def _instant(task: pb.ReceivedTask, field: str) -> datetime | None:
+    return datetime_of_ms(ms_of_timestamp(getattr(task, field))) if task.HasField(field) else None
 
 
 def _parts(tasks: ReceivedTask | Iterable[ReceivedTask]) -> Iterator[list[ReceivedTask]]:

@@ -6,7 +6,7 @@ the handler does not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import accumulate
@@ -32,7 +32,8 @@ class DeliveredBatch:
         self.payloads = message.payloads
         self.lost = lost
         # By `time.monotonic`. A server that does not say how long an attempt may take ends it by itself.
-        self.attempt_ends_s = monotonic() + (message.attempt_timeout_ms / 1000 or inf)
+        self._received_s = monotonic()
+        self.attempt_ends_s = self._received_s + (message.attempt_timeout_ms / 1000 or inf)
         self._message = message
 
     def __len__(self) -> int:
@@ -64,6 +65,25 @@ class DeliveredBatch:
     @cached_property
     def traceparents(self) -> list[str]:
         return list(self._message.traceparents)
+
+    @cached_property
+    def deadlines_ms(self) -> list[int]:
+        return self._instants(self._message.deadlines_ms)
+
+    @cached_property
+    def soft_deadlines_ms(self) -> list[int]:
+        return self._instants(self._message.soft_deadlines_ms)
+
+    def _instants(self, column: Sequence[int]) -> list[int]:
+        return list(column) * len(self) if len(column) == 1 else list(column)
+
+    def deadline_s(self, start: int, stop: int) -> float:
+        """The last deadline of these, by `time.monotonic`. What is left until then is by the server's clock, which may
+        differ from the one here."""
+        if not self.deadlines_ms:
+            return inf
+        left_ms = [ms - self._message.sent_at_ms if ms else inf for ms in self.deadlines_ms[start:stop]]
+        return self._received_s + max(left_ms) / 1000
 
     @cached_property
     def occurrences(self) -> list[pb.DeliveredOccurrence]:
@@ -157,8 +177,20 @@ class Delivery:
 
     @property
     def late(self) -> bool:
-        """This flag says that `soft_expire_at` has passed, or that the fire time had passed when it was scheduled."""
+        """This flag says that `soft_deadline` has passed, or that the fire time had passed when it was scheduled."""
         return self._index in self._batch.late
+
+    @property
+    def deadline(self) -> datetime | None:
+        """The deadline is the instant, in UTC, at which this attempt is over by the task's `expire_after`; or None."""
+        deadlines_ms = self._batch.deadlines_ms
+        return datetime_of_ms(deadlines_ms[self._index]) if deadlines_ms and deadlines_ms[self._index] else None
+
+    @property
+    def soft_deadline(self) -> datetime | None:
+        """The soft deadline is the instant, in UTC, from which on the task is late; or None."""
+        deadlines_ms = self._batch.soft_deadlines_ms
+        return datetime_of_ms(deadlines_ms[self._index]) if deadlines_ms and deadlines_ms[self._index] else None
 
     @property
     def lateness(self) -> timedelta:
@@ -257,4 +289,7 @@ def message_of(delivery: Delivery) -> pb.Deliver:
         keys=[delivery.key],
         attempt_timeout_ms=message.attempt_timeout_ms,
         occurrences=batch.occurrences[index : index + 1],
+        deadlines_ms=batch.deadlines_ms[index : index + 1],
+        soft_deadlines_ms=batch.soft_deadlines_ms[index : index + 1],
+        sent_at_ms=message.sent_at_ms,
     )

@@ -14,7 +14,15 @@ from typing import Any, NamedTuple, TypedDict
 from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, invalid, labels_tuple, text, whole_number
 from timerd.sdk.values.errors import InvalidTask, not_sendable
 from timerd.sdk.values.tasks import ConflictPolicy, RetryPolicy, TaskState
-from timerd.sdk.values.times import Span, datetime_of_ms, instant_ms, ms_of_timestamp, timestamp_of_ms
+from timerd.sdk.values.times import (
+    Span,
+    datetime_of_ms,
+    duration_of_ms,
+    instant_ms,
+    ms_of_timestamp,
+    span_ms,
+    timestamp_of_ms,
+)
 from timerd.sdk.values.waiting import WaitsFor
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -36,10 +44,15 @@ class TaskOptions:
         priority: 0 to 10; each level is worth 64 s of waiting among the due tasks of a queue. Default 0.
         retry: when failed attempts are repeated. Default the server's policy, see `RetryPolicy`.
         expire_at: the instant, with a zone, from which on the task is not delivered any more but ends as `EXPIRED`.
-            Default never.
+            What was delivered before goes on. Default never.
         soft_expire_at: the instant, with a zone, from which on its delivery is marked `late`. Default never.
         traceparent: the W3C trace context that the handler receives. Default the caller's own where the client has
             `tracing`, else empty.
+        expire_after: for how long from its fire time on the task is worth something, a timedelta or seconds, more than
+            0 and up to 100 years. Then it ends as `EXPIRED`: also an attempt that is under way is over. Default for
+            ever.
+        soft_expire_after: the time from its fire time on after which its delivery is marked `late`, as `expire_after`.
+            Default never.
     """
 
     labels: Mapping[str, str] | None = None
@@ -49,6 +62,8 @@ class TaskOptions:
     expire_at: datetime | None = None
     soft_expire_at: datetime | None = None
     traceparent: str = ""
+    expire_after: Span | None = None
+    soft_expire_after: Span | None = None
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -61,6 +76,8 @@ class TaskKeywords(TypedDict, total=False):
     expire_at: datetime | None
     soft_expire_at: datetime | None
     traceparent: str
+    expire_after: Span | None
+    soft_expire_after: Span | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,8 @@ class Item:
         expire_at: in place of that of the call.
         soft_expire_at: in place of that of the call.
         traceparent: in place of that of the call.
+        expire_after: in place of that of the call.
+        soft_expire_after: in place of that of the call.
     """
 
     payload: bytes | str
@@ -95,6 +114,8 @@ class Item:
     expire_at: datetime | None = None
     soft_expire_at: datetime | None = None
     traceparent: str | None = None
+    expire_after: Span | None = None
+    soft_expire_after: Span | None = None
 
 
 class Template(NamedTuple):
@@ -108,6 +129,8 @@ class Template(NamedTuple):
     expire_at_ms: int | None = None
     soft_expire_at_ms: int | None = None
     traceparent: str = ""
+    expire_after_ms: int | None = None
+    soft_expire_after_ms: int | None = None
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -233,6 +256,19 @@ def _moment(part: str, wire: str) -> Field:
     )
 
 
+def _optional_span_ms(value: Span | None, name: str) -> int | None:
+    return None if value is None else span_ms(value, name, may_be_none=False)
+
+
+def _span(part: str, wire: str) -> Field:
+    """A time, or none."""
+    return Field(
+        part,
+        _optional_span_ms,
+        lambda template, value_ms: getattr(template, wire).CopyFrom(duration_of_ms(value_ms)),
+    )
+
+
 # By the name that callers know, in the order in which they are looked at.
 FIELDS: dict[str, Field] = {
     "labels": Field("labels", _labels, _write_labels),
@@ -242,6 +278,8 @@ FIELDS: dict[str, Field] = {
     "expire_at": _moment("expire_at_ms", "expire_time"),
     "soft_expire_at": _moment("soft_expire_at_ms", "soft_expire_time"),
     "traceparent": _plain("traceparent", text),
+    "expire_after": _span("expire_after_ms", "expire_after"),
+    "soft_expire_after": _span("soft_expire_after_ms", "soft_expire_after"),
 }
 
 

@@ -98,9 +98,10 @@ class TimeLimits:
     def begin(self, holds: list[Hold]) -> TimedCall:
         """In the task that makes the call."""
         attempt_ends_s = min([hold.batch.attempt_ends_s for hold in holds])
+        deadline_s = max([hold.batch.deadline_s(hold.start, hold.stop) for hold in holds])
         task = asyncio.current_task()
         assert task is not None
-        call = TimedCall(holds, task, monotonic(), self._timeout_s, attempt_ends_s, self._look)
+        call = TimedCall(holds, task, monotonic(), self._timeout_s, min(attempt_ends_s, deadline_s), self._look)
         self._calls.add(call)
         CURRENT_CALL.set(call)
         if (end_s := call.end_s) < self._timer_s:

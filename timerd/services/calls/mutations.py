@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.config import ServerConfig
-from timerd.model.errors import Invalid, NotFound, NotStored, QueueShut, TimerdError
+from timerd.model.errors import Invalid, NotFound, NotStored, Precondition, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import MAX_BATCH_TASKS
@@ -105,7 +105,7 @@ class Mutations:
             draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes, self._rules))
             if request.request_id and not request.HasField("request_time") and len(draft.tasks.rows):
                 refuse_long_past(_first_ms(draft.tasks.rows.columns["fire_at_ms"]), now_ms)
-        except (Invalid, QueueShut) as error:
+        except (Invalid, Precondition) as error:
             refused = error
         if request.request_id and (refused is not None or draft is None or draft.problems):
             again = await self._draft_of_repeat(draft_of, request, now_ms, draft)

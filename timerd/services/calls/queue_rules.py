@@ -15,6 +15,10 @@ class QueueRules(Protocol):
         """Raises QueueShut where the queue takes no new tasks in, and Unavailable where that is not known yet."""
         ...
 
+    def check_releases(self, capability: str) -> None:
+        """Raises Precondition where an instance that lives does not understand it."""
+        ...
+
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
         ...
@@ -29,6 +33,9 @@ class NoRules:
 
     def check_intake(self, queue: QueueKey, now_ms: int) -> None:
         """It takes in."""
+
+    def check_releases(self, capability: str) -> None:
+        """There is no other."""
 
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         return now_ms

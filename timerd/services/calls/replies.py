@@ -131,7 +131,7 @@ def task_of(namespace: str, view: TaskView) -> task_wire.Task:
         last_error=view.last_error,
     )
     if view.template is not None:
-        _describe(task, view.template)
+        _describe(task, view.template, view.fire_at_ms)
     return task
 
 
@@ -139,7 +139,7 @@ def _state(state: State) -> task_wire.TaskState:
     return cast(task_wire.TaskState, state.value)
 
 
-def _describe(task: task_wire.Task, template: Template) -> None:
+def _describe(task: task_wire.Task, template: Template, fire_at_ms: int) -> None:
     task.queue = template.queue
     task.content_type = template.content_type
     task.priority = template.priority
@@ -147,10 +147,10 @@ def _describe(task: task_wire.Task, template: Template) -> None:
     for name, value in template.labels:
         task.labels[name] = value
     task.retry.CopyFrom(retry_policy(template.retry))
-    if template.expire_at_ms:
-        task.expire_time.CopyFrom(timestamp(template.expire_at_ms))
-    if template.soft_expire_at_ms:
-        task.soft_expire_time.CopyFrom(timestamp(template.soft_expire_at_ms))
+    if expiry_ms := template.expiry_ms(fire_at_ms):
+        task.expire_time.CopyFrom(timestamp(expiry_ms))
+    if soft_expiry_ms := template.soft_expiry_ms(fire_at_ms):
+        task.soft_expire_time.CopyFrom(timestamp(soft_expiry_ms))
 
 
 def retry_policy(retry: RetryPolicy) -> task_wire.RetryPolicy:
@@ -176,7 +176,7 @@ def dead_letter_of(letter: DeadLetter) -> wire.DeadLetter:
         attempt=letter.attempts,
         last_error=letter.last_error,
     )
-    _describe(task, letter.template)
+    _describe(task, letter.template, letter.fire_at_ms)
     return wire.DeadLetter(
         task=task,
         death_time=timestamp(letter.died_at_ms),

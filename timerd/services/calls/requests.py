@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from timerd.core.protocol import Conflict
 from timerd.core.taken import QueueKey
-from timerd.model.errors import Invalid, NotStored, QueueShut
+from timerd.model.codec import EXPIRES_AFTER
+from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
 from timerd.model.instants import shown
 from timerd.model.rows import PREFIX, ROW, RowGroup, record
@@ -58,7 +59,9 @@ class Rules:
     queues: QueueRules = NO_RULES
 
     def check_intake(self, template: Template) -> None:
-        """Raises QueueShut, or Unavailable."""
+        """Raises QueueShut, Precondition (an instance of an older release lives), or Unavailable."""
+        if template.expire_after_ms:
+            self.queues.check_releases(EXPIRES_AFTER)
         self.queues.check_intake(QueueKey(template.namespace, template.queue), self.clock.now_ms)
 
     def expiry_ms(self, template: Template, *, is_delay: bool) -> int:
@@ -204,7 +207,7 @@ async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, ru
     async for index, item in in_slices(items):
         try:
             _add_item(gathered, index, item, namespace, common)
-        except (Invalid, QueueShut) as error:
+        except (Invalid, Precondition) as error:
             problems[index] = error
     if not request.request_id:
         gathered.delayed.clear()

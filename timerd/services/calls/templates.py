@@ -13,8 +13,9 @@ from typing import NamedTuple
 from google.protobuf.duration_pb2 import Duration
 
 from timerd.core.protocol import Conflict
+from timerd.model.codec import EXPIRES_AFTER, needing
 from timerd.model.errors import Invalid
-from timerd.model.task import MAX_PRIORITY, RetryPolicy, Template
+from timerd.model.task import HORIZON_MS, MAX_PRIORITY, RetryPolicy, Template
 from timerd.services.calls.due_times import duration_ms, ms_from
 from timerd.services.calls.fields import plain_text, queue_of, quoted
 from timerd.v1 import task_pb2 as task_wire
@@ -34,6 +35,8 @@ _TRACEPARENT = re.compile(
     r"(?!ff)(?!00-.{53})[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?"
 )
 _DEFAULTS = RetryPolicy()
+# A release that does not know the span would send what has expired.
+_EXPIRES_AFTER = needing(EXPIRES_AFTER)
 
 
 class Common(NamedTuple):
@@ -67,6 +70,9 @@ def _translated(namespace: str, packed: bytes) -> Common:
         _instant(wire, "expire_time"),
         _instant(wire, "soft_expire_time"),
         _traceparent(wire.traceparent),
+        expire_after_ms=_span_after(wire, "expire_after"),
+        soft_expire_after_ms=_span_after(wire, "soft_expire_after"),
+        kept=_EXPIRES_AFTER if wire.HasField("expire_after") else "",
     )
     return Common(template, _conflict(wire.on_conflict), packed)
 
@@ -108,6 +114,17 @@ def _traceparent(text: str) -> str:
 def _instant(wire: task_wire.TaskTemplate, field: str) -> int:
     """0 = not set; an instant before 1970 counts as its first millisecond, which is past as well."""
     return max(1, ms_from(getattr(wire, field), field, up=False)) if wire.HasField(field) else 0
+
+
+def _span_after(wire: task_wire.TaskTemplate, field: str) -> int:
+    """0 = not set."""
+    if not wire.HasField(field):
+        return 0
+    duration: Duration = getattr(wire, field)
+    span_ms = duration_ms(duration, field)
+    if 1 <= span_ms <= HORIZON_MS:
+        return span_ms
+    raise Invalid(f"{field} is {span_ms} ms: give a millisecond to 100 years, or leave it out.", field)
 
 
 def _conflict(wire: int) -> Conflict:

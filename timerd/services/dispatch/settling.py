@@ -117,8 +117,8 @@ class Settling:
     async def _store(self, batch: Settlement, otherwise: Otherwise) -> None:
         """All of it is handed over before the first wait: from then on it counts."""
         writes: list[Awaitable[object]] = []
-        if batch.ended:
-            writes.append(self._firing.end(batch.ended, otherwise))
+        if batch.ended or batch.expired:
+            writes.append(self._firing.end([*batch.ended, *batch.expired], otherwise))
         if batch.acked:
             writes.append(self._firing.end_acked(batch.acked, otherwise))
         if batch.again:

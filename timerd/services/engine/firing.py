@@ -230,7 +230,7 @@ class SchedulerFiring:
     def settling(self, settlement: Settlement, now_ms: int) -> Sequence[bytes]:
         acked = self._redelivery_guard.waiting(chain(settlement.ended, _each_of(settlement.acked)))
         acked += settlement.late.values()
-        failed = self._redelivery_guard.waiting(chain(settlement.again, settlement.dead))
+        failed = self._redelivery_guard.waiting(chain(settlement.again, settlement.dead, settlement.expired))
         failed += [delivery_id_of(late.token.key.digest, late.token.key.version) for late in settlement.failed_late]
         if failed:
             self._redelivery_guard.hold(dict.fromkeys(failed, now_ms + LOOKED_FOR_MS))

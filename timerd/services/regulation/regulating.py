@@ -18,7 +18,7 @@ from timerd.core.regulation import (
     read_rules,
 )
 from timerd.core.taken import QueueKey
-from timerd.model.codec import REGULATES, known_by_all
+from timerd.model.codec import EXPIRES_AFTER, REGULATES, known_by_all
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Mode, Regulation
@@ -31,6 +31,7 @@ READ_EVERY_MS = 10_000
 LOOK_S = 0.25
 # A caller that is refused because nothing was read yet comes again then.
 SOON_MS = 250
+_UNDERSTANDING = {REGULATES: "goes by the rules of queues", EXPIRES_AFTER: "knows expire_after"}
 
 
 class Regulating:
@@ -134,7 +135,7 @@ class Regulating:
         self, queue: QueueKey, request: str, revision: int, decide: RuleChange
     ) -> tuple[Regulation, Sequence[str]]:
         """The rules in force, and the instances that did not say that they go by them. Raises Aborted, Precondition."""
-        self._check_releases()
+        self.check_releases(REGULATES)
         rules = await drive(change_rules(queue, request, revision, decide), self._runner)
         self.heard(queue, rules)
         return rules, await self._others.tell(queue, rules) if self._others is not None else ()
@@ -150,13 +151,14 @@ class Regulating:
                 field="limit",
             )
 
-    def _check_releases(self) -> None:
+    def check_releases(self, capability: str) -> None:
+        """Raises Precondition where an instance that lives does not understand it."""
         announced = self._membership.announced()
-        if REGULATES in known_by_all(announced):
+        if capability in known_by_all(announced):
             return
-        old = ", ".join(sorted(name or "one" for name, knows in announced.items() if REGULATES not in knows))
+        old = ", ".join(sorted(name or "one" for name, knows in announced.items() if capability not in knows))
         raise Precondition(
-            f"Not every instance goes by the rules of queues: {old} is of an older release. Upgrade it, then repeat "
+            f"Not every instance {_UNDERSTANDING[capability]}: {old} is of an older release. Upgrade it, then repeat "
             "the call; nothing was changed.",
             "OLDER_RELEASE",
         )

@@ -49,5 +49,5 @@ class EndHints:
 def _digests_of(settlement: Settlement) -> Iterable[bytes]:
     for rows in settlement.acked:
         yield from rows.digests
-    for each in (*settlement.ended, *settlement.dead):
+    for each in (*settlement.ended, *settlement.dead, *settlement.expired):
         yield each.key.digest

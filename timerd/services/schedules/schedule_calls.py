@@ -219,11 +219,11 @@ def name_of(namespace: str, schedule_id: str) -> Name:
 
 
 def template_of(namespace: str, given: task_wire.TaskTemplate) -> Template:
-    """Of the tasks. When they expire follows from the policy of catching up, so the caller says nothing of it."""
+    """Of the tasks. When they expire follows from the policy of catching up, and from their own instants."""
     for field in ("expire_time", "soft_expire_time"):
         if given.HasField(field):
             raise Invalid(
-                f"A schedule's template has no {field}, which is one instant: see its catch_up policy.",
+                f"A schedule's template has no {field}, which is one instant: see catch_up and expire_after.",
                 f"template.{field}",
             )
     if given.on_conflict:

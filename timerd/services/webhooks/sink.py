@@ -91,9 +91,11 @@ class WebhookSink:
     def deliver(self, assignment: Assignment) -> Sent:
         taken, secret = assignment.taken, self._delivery.secret
         tokens = ack_tokens(taken, secret)
-        timeout_ms = min(self.target.timeout_ms, assignment.attempt_timeout_ms)
+        most_ms = min(self.target.timeout_ms, assignment.attempt_timeout_ms)
         sent_bytes = 0
         for row in range(len(taken)):
+            deadline_ms = taken.rows.deadline_ms(row)
+            timeout_ms = max(1, min(most_ms, deadline_ms - assignment.sent_ms)) if deadline_ms else most_ms
             request = request_of(taken, row, secret)
             token = tokens[row * ACK_TOKEN_BYTES : (row + 1) * ACK_TOKEN_BYTES]
             self._open[token] = begin(self._work(token, request, timeout_ms), "webhooks")

@@ -12,6 +12,7 @@ import numpy as np
 from timerd.core.dispatch import Assignment, delivery_ids, digest_column
 from timerd.core.taken import Taken
 from timerd.model.columns import Columns, pieces
+from timerd.model.expiries import NEVER_MS, deadlines_ms, soft_expiries_ms
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
 from timerd.model.occurrences import Occurrence
 from timerd.model.partition import BUCKET_MS
@@ -123,7 +124,8 @@ def _message(taken: Taken, assignment: Assignment, secret: bytes) -> pb.WorkResp
     lengths = columns["length"]
     out.payload_lengths.extend(lengths[:1].tolist() if (lengths == lengths[0]).all() else lengths.tolist())
     out.payloads = gather(rows.payloads, columns["offset"], lengths)
-    _mark_late(out, rows, used, now_ms)
+    _mark_late(out, rows, now_ms)
+    _tell_deadlines(out, rows, now_ms)
     _notes(out, rows, used)
     return response
 
@@ -204,13 +206,28 @@ def _differs(column: Columns) -> Columns:
     return different
 
 
-def _mark_late(out: pb.Deliver, rows: RowGroup, used: list[Template], now_ms: int) -> None:
+def _mark_late(out: pb.Deliver, rows: RowGroup, now_ms: int) -> None:
     late = (rows.columns["flags"] & FLAG_LATE) != 0
-    if any(t.soft_expire_at_ms for t in used):
-        ends = {k: t.soft_expire_at_ms for k, t in enumerate(rows.templates) if t.soft_expire_at_ms}
-        late |= np.array([ends.get(k, now_ms + 1) <= now_ms for k in rows.columns["template"].tolist()])
+    soft_ms = soft_expiries_ms(rows)
+    if soft_ms is not None:
+        late |= soft_ms <= now_ms
+        out.soft_deadlines_ms.extend(_instants(soft_ms))
+        out.sent_at_ms = now_ms
     if late.any():
         out.late.extend(np.flatnonzero(late).tolist())
+
+
+def _tell_deadlines(out: pb.Deliver, rows: RowGroup, now_ms: int) -> None:
+    ends_ms = deadlines_ms(rows)
+    if ends_ms is not None:
+        out.deadlines_ms.extend(_instants(ends_ms))
+        out.sent_at_ms = now_ms
+
+
+def _instants(instants_ms: Columns) -> list[int]:
+    """As they travel: a single one where all are the same, and 0 for never."""
+    each_ms: list[int] = np.where(instants_ms == NEVER_MS, 0, instants_ms).tolist()
+    return each_ms[:1] if (instants_ms == instants_ms[0]).all() else each_ms
 
 
 def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:

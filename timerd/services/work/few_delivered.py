@@ -47,11 +47,29 @@ def few_message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: in
         out.attempts.extend(attempts)
     out.payload_lengths.extend(lengths[:1] if len(set(lengths)) == 1 else lengths)
     out.payloads = b"".join([arena[at : at + size] for at, size in zip(offsets, lengths, strict=True)])
-    is_late = 0 < template.soft_expire_at_ms <= now_ms
-    out.late.extend([row for row, flag in enumerate(flags) if is_late or flag & FLAG_LATE])
+    late = [row for row, flag in enumerate(flags) if flag & FLAG_LATE]
+    if template.has_deadline:
+        late = sorted({*late, *_tell_deadlines(out, template, fire_at_ms, now_ms)})
+    out.late.extend(late)
     if template.traceparent:
         out.traceparents.extend([template.traceparent] * len(keys))
     return response
+
+
+def _tell_deadlines(out: pb.Deliver, template: Template, fire_at_ms: tuple[int, ...], now_ms: int) -> set[int]:
+    """Returns the rows that are late by them."""
+    out.sent_at_ms = now_ms
+    soft_ms = list(map(template.soft_expiry_ms, fire_at_ms))
+    out.deadlines_ms.extend(_instants(list(map(template.deadline_ms, fire_at_ms))))
+    out.soft_deadlines_ms.extend(_instants(soft_ms))
+    return {row for row, at_ms in enumerate(soft_ms) if 0 < at_ms <= now_ms}
+
+
+def _instants(each_ms: list[int]) -> list[int]:
+    """As they travel: none where no row has one, a single one where all are the same."""
+    if len(set(each_ms)) > 1:
+        return each_ms
+    return each_ms[:1] if each_ms[0] else []
 
 
 def _task_ids(taken: Taken, keys: list[RowKey], items: tuple[int, ...], secret: bytes) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from timerd.model.identity import ACK_TOKEN_BYTES, TASK_ID_BYTES, encode_id
@@ -46,9 +46,20 @@ def _task(deliver: pb.Deliver, at: int) -> pb.ReceivedTask:
     )
     task.fire_time.FromMilliseconds(deliver.fire_at_ms[at])
     task.attempt_timeout.FromMilliseconds(deliver.attempt_timeout_ms)
+    if (deadline_ms := _instant(deliver.deadlines_ms, at)) > 0:
+        task.deadline.FromMilliseconds(deadline_ms)
+        left_ms = max(1, deadline_ms - deliver.sent_at_ms)
+        task.attempt_timeout.FromMilliseconds(min(deliver.attempt_timeout_ms, left_ms))
+    if (soft_ms := _instant(deliver.soft_deadlines_ms, at)) > 0:
+        task.soft_deadline.FromMilliseconds(soft_ms)
     if deliver.occurrences and deliver.occurrences[at].schedule_id:
         task.occurrence.CopyFrom(deliver.occurrences[at])
     return task
+
+
+def _instant(column: Sequence[int], at: int) -> int:
+    """0: there is none. A single value speaks for all."""
+    return column[at if len(column) > 1 else 0] if column else 0
 
 
 def _piece(column: bytes, at: int, size: int) -> bytes:
