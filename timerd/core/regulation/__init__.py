@@ -10,10 +10,14 @@ from timerd.core.regulation.changing import (
 )
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.limits import RuleLimits
+from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
 
 __all__ = [
+    "Excess",
+    "QuotaMeter",
     "RuleChange",
     "RuleLimits",
+    "Use",
     "Identity",
     "KnownRules",
     "change_rules",
