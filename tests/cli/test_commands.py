@@ -134,6 +134,19 @@ def test_get_shows_every_field(terminal: Terminal, server: FakeServer) -> None:
     assert "PENDING" in shown
 
 
+def test_get_shows_the_attempts_that_failed(terminal: Terminal, server: FakeServer) -> None:
+    end = task_pb2.ATTEMPT_END_WORKER_LOST
+    attempt = task_pb2.Attempt(attempt=2, end_time=NINE, end=end, error="its stream broke", worker="host 7")
+    shown = task()
+    shown.history.append(attempt)
+    server.timers.unary_answers["Get"].extend([pb.GetResponse(task=shown)] * 2)
+    [record] = terminal("get", "A1", "--json").json["history"]
+    assert (record["attempt"], record["end"], record["send_time"]) == (2, "WORKER_LOST", None)
+    assert "2: WORKER_LOST at 2030-01-01T09:00:00.000Z (host 7): its stream broke" in " ".join(
+        terminal("get", "A1").out.split()
+    )
+
+
 def test_a_payload_that_is_no_text_is_shown_as_base64(terminal: Terminal, server: FakeServer) -> None:
     server.timers.unary_answers["Get"].extend([pb.GetResponse(task=task(payload=b"\xff\x00"))] * 2)
     assert terminal("get", "A1", "--json").json["payload_base64"] == "/wA="

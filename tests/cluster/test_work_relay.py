@@ -17,6 +17,7 @@ from timerd.core.dispatch.grants import LOAN_MS
 from timerd.core.dispatch.settlement import Failure
 from timerd.core.taken import QueueKey
 from timerd.model.ack_token import parse_token
+from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES, RowKey
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.work.link import METHOD, Links
@@ -226,12 +227,14 @@ async def test_who_gives_up_waiting_for_a_peer_does_not_break_the_stream_to_it()
         peers = cluster["A"].peer_links
         [link] = cluster["A"].allocation.links.values()
         token = bytes(ACK_TOKEN_BYTES)
-        given_up = asyncio.ensure_future(peers.fail_at("B", "default", token, Failure(NOW_MS, "no", hopeless=True)))
+        given_up = asyncio.ensure_future(
+            peers.fail_at("B", "default", token, Failure(NOW_MS, "no", end=AttemptEnd.REJECTED))
+        )
         await asyncio.sleep(0)
         given_up.cancel()
         await cluster.settle_down()
         assert [*cluster["A"].allocation.links.values()] == [link]
-        assert await peers.fail_at("B", "default", token, Failure(NOW_MS, "no", hopeless=True)) is False
+        assert await peers.fail_at("B", "default", token, Failure(NOW_MS, "no", end=AttemptEnd.REJECTED)) is False
 
 
 async def test_leases_of_tasks_from_elsewhere_are_extended() -> None:

@@ -171,6 +171,9 @@ def test_a_dead_letter_is_redriven(visitor: Visit, served: Served) -> None:
     visitor.page.get_by_role("dialog").get_by_role("button", name="Redrive", exact=True).click()
     visitor.sees("1 live again.")
     assert served.client.get(task.id).state is TaskState.PENDING
+    visitor.open(f"task/{task.id}")
+    visitor.sees("Attempts that failed")
+    visitor.sees("no such user")
 
 
 def test_a_schedule_is_paused_with_a_note_and_resumed(visitor: Visit, served: Served) -> None:

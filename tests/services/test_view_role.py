@@ -59,6 +59,7 @@ def test_they_are_emptied_at_any_depth() -> None:
     reply = timer_service_pb2.ListDeadLettersResponse(next_page_token="more")
     letter = reply.dead_letters.add(attempts=3, last_error="card 4711")
     letter.task.payload, letter.task.key, letter.task.last_error = b"card 4711", "order-17", "card 4711"
+    letter.task.history.add(attempt=3, error="card 4711")
     letter.task.labels["kind"] = "payload"
     redacted(reply)
     assert b"4711" not in reply.SerializeToString()
@@ -120,6 +121,7 @@ async def test_tasks_and_dead_letters_are_seen_without_what_is_in_them(clients: 
     assert [each.payload async for each in support.list(queue="mails", include_payload=True)] == [b"card 4711"]
     [letter] = [each async for each in eyes.dead_letters("bills")]
     assert (letter.attempts, letter.last_error, letter.task.payload) == (1, "", b"")
+    assert [(each.attempt, each.error) for each in letter.task.history] == [(1, "")]
     [letter] = [each async for each in support.dead_letters("bills")]
     assert (letter.last_error, letter.task.payload) == ("card 4711 is refused", b"card 4711")
 

@@ -37,6 +37,10 @@ def errors() -> Tables:
     return [template()], [Extra.from_json({"key": f"{n}", "last_error": f"{n:02000}"}) for n in range(ROWS)]
 
 
+def histories() -> Tables:
+    return [template()], [Extra.from_json({"key": f"{n}", "history": f"{n:02000}"}) for n in range(ROWS)]
+
+
 def group(templates: list[Template], extras: list[Extra]) -> RowGroup:
     columns = np.zeros(ROWS, ROW)
     columns["position_ms"] = columns["index"] = np.arange(ROWS)
@@ -47,7 +51,7 @@ def group(templates: list[Template], extras: list[Extra]) -> RowGroup:
     return RowGroup(columns, np.zeros(1, PREFIX), templates, b"", extras)
 
 
-@pytest.mark.parametrize("made", [traces, labels, keys, errors], ids=lambda made: made.__name__)
+@pytest.mark.parametrize("made", [traces, labels, keys, errors, histories], ids=lambda made: made.__name__)
 def test_what_each_row_has_of_its_own_is_counted(made: Callable[[], Tables]) -> None:
     gc.collect()
     tracemalloc.start()

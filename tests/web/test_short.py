@@ -143,6 +143,8 @@ async def test_what_failed_comes_again_after_a_while(rig: Rig) -> None:
     await rig.server.advance(seconds=1)
     [again] = await receive(rig)
     assert again["attempt"] == 2
+    [attempt] = (await rig.caller.ask("GET", f"/v1/tasks/{again['task_id']}")).json["history"]
+    assert (attempt["attempt"], attempt["end"], attempt["error"]) == (1, "failed", "exit code 1")
 
 
 async def test_calls_that_wait_are_not_in_the_way_of_others(rig: Rig) -> None:

@@ -84,6 +84,7 @@ def _check_whole(config: ServerConfig) -> None:
     """What no single setting shows."""
     from timerd.commands.serve import check_listen, check_store
     from timerd.model.errors import StartupError
+    from timerd.services.calls.quotas_file import read_quotas
     from timerd.services.transport import listen
     from timerd.services.transport.principals import read_principals
     from timerd.services.transport.tls import read_tls
@@ -99,6 +100,8 @@ def _check_whole(config: ServerConfig) -> None:
             read_tls(config.tls)
         if config.auth.principals_file is not None:
             read_principals(config.auth.principals_file)
+        if config.quotas_file is not None:
+            read_quotas(config.quotas_file)
         for target in read_targets(config.webhooks):
             read_secrets(Path(target.secret_file))
     except StartupError as error:

@@ -9,7 +9,7 @@ import typer
 from timerd.commands import options
 from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import CommandFailure, WrongInput
-from timerd.commands.look import task_record
+from timerd.commands.look import history_record, task_record
 from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment
@@ -53,7 +53,8 @@ def _record(letter: DeadLetter, as_json: bool) -> OutputRecord:
     record = task_record(letter.task)
     # It is due no more.
     del record["due_time"], record["due_at_ms"]
-    return record | {"death_time": iso_of(letter.death_time), "attempts": letter.attempts, "last_error": error}
+    death = {"death_time": iso_of(letter.death_time), "attempts": letter.attempts, "last_error": error}
+    return record | death | ({"history": history_record(letter.task)} if as_json else {})
 
 
 async def redrive(

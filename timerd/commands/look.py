@@ -16,7 +16,7 @@ from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment, shown_twice
 
 if TYPE_CHECKING:
-    from timerd.client import TaskInfo
+    from timerd.client import Attempt, TaskInfo
 
 _COLUMNS = (
     Column("due_time", Kind.MOMENT, "due"),
@@ -80,6 +80,25 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
     }
 
 
+def history_record(task: TaskInfo) -> list[dict[str, Any]]:
+    return [
+        {
+            "attempt": each.attempt,
+            "send_time": iso_of(each.send_time) if each.send_time is not None else None,
+            "end_time": iso_of(each.end_time),
+            "end": each.end.name,
+            "worker": each.worker,
+            "error": each.error,
+        }
+        for each in task.history
+    ]
+
+
+def _attempt_shown(each: Attempt) -> str:
+    worker = f" ({each.worker})" if each.worker else ""
+    return f"{each.attempt}: {each.end.name} at {iso_of(each.end_time)}{worker}: {each.error}"
+
+
 def _waiting(task: TaskInfo) -> dict[str, Any] | None:
     """None: for nothing."""
     found = task.waiting_for
@@ -100,10 +119,11 @@ async def get(
         raise WrongInput("Name what to show: either an ID, or --key.")
     client = await call.connect()
     task = await client.get(task_id, key=key)
-    record = task_record(task) | {"waiting_for": _waiting(task)}
+    record = task_record(task) | {"waiting_for": _waiting(task), "history": history_record(task)}
     shows = record | _times_shown(task) | {"labels": labels_shown(task.labels)}
     shows["waiting_for"] = task.waiting_for.description if task.waiting_for is not None else ""
     del shows["fire_at_ms"], shows["due_at_ms"]
+    shows["history"] = "\n".join(map(_attempt_shown, task.history))
     if "payload_base64" in shows:
         shows["payload"] = payload_shown(shows)
         del shows["payload_base64"]

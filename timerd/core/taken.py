@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -113,6 +114,9 @@ class Again(NamedTuple):
     position_ms: int
     failed_at_ms: int
     last_error: str
+    end: int = AttemptEnd.FAILED
+    sent_ms: int = 0
+    worker: str = ""
 
 
 class OpenDelivery(NamedTuple):

@@ -75,6 +75,12 @@ class Overloaded(NotStored):
     code = "RESOURCE_EXHAUSTED"
 
 
+class QuotaExceeded(Overloaded):
+    """A namespace has scheduled as much as it may. A repeat of a call that was stored is answered all the same."""
+
+    only_this_try = False
+
+
 class Unavailable(NotStored):
     """Nothing was stored because the service cannot take it in now (store down, clock not trusted, draining)."""
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from timerd.model.attempts import AttemptEnd
 from timerd.model.codec import check_understood, dump_json, split_known, unknown_member
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
@@ -63,6 +64,10 @@ class Carry(NamedTuple):
     lease_until_ms: int = 0
     failed_at_ms: int = 0
     last_error: str = ""
+    # Of the attempt that failed: how, when it was sent, and to whom.
+    end: int = AttemptEnd.FAILED
+    sent_ms: int = 0
+    worker: str = ""
 
     def to_json(self) -> bytes:
         """As `dump_json` would write it, put together by hand: a worker that dies leaves tens of thousands."""
@@ -73,10 +78,11 @@ class Carry(NamedTuple):
         )  # fmt: skip
 
     def _rest(self) -> bytes:
-        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error = self
-        return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b}' % (
+        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error, end, sent_ms, worker = self
+        rest = b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b' % (
             position_ms, version, lease_until_ms, failed_at_ms, _text(last_error),
         )  # fmt: skip
+        return rest + (_attempt(end, sent_ms, worker) if sent_ms or worker or end != AttemptEnd.FAILED else b"}")
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Carry:
@@ -88,12 +94,20 @@ class Carry(NamedTuple):
         return cls(source, CarryReason(stored["reason"]), Partition(*stored["target"]), **rest)
 
 
-_REST = frozenset(("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error"))
+_REST = frozenset(
+    ("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error", "end", "sent_ms", "worker")
+)
 
 
 @lru_cache(maxsize=64)
 def _text(error: str) -> bytes:
     return dump_json(error)
+
+
+@lru_cache(maxsize=64)
+def _attempt(end: int, sent_ms: int, worker: str) -> bytes:
+    """What was sent together has it in common."""
+    return b',"end":%d,"sent_ms":%d,"worker":%b}' % (end, sent_ms, dump_json(worker))
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,8 @@ class DeadLetter:
     row_kept: str = ""
     # Of a task of a schedule: what its delivery says of it.
     occurrence: str = ""
+    # Of its attempts, the last one among them (model/attempts.py).
+    history: str = ""
 
     def facts(self) -> bytes:
         """What is stored of it beside its id, its death and its payload."""
@@ -199,7 +201,7 @@ class DeadLetter:
             "last_error": self.last_error,
             "row_key": self.row_key,
         }
-        more = {"row_kept": self.row_kept, "occurrence": self.occurrence}
+        more = {"row_kept": self.row_kept, "occurrence": self.occurrence, "history": self.history}
         return dump_json(stored | {name: value for name, value in more.items() if value})
 
     @classmethod
@@ -219,6 +221,7 @@ class DeadLetter:
             facts["row_key"],
             facts.get("row_kept", ""),
             facts.get("occurrence", ""),
+            facts.get("history", ""),
         )
 
 

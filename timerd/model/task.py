@@ -138,6 +138,8 @@ class Extra:
     deliveries: int = 0
     # Of a task of a schedule: what its delivery says of it (model/occurrences.py).
     occurrence: str = ""
+    # Of its attempts that have failed (model/attempts.py).
+    history: str = ""
     kept: str = ""
 
     @property

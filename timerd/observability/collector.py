@@ -81,6 +81,14 @@ def _tasks(f: Figures) -> Iterator[Metric]:
         CounterMetricFamily("timerd_tasks_changed", "Cancels, moves, purges and redrives.", labels=("change",)),
         f.changed,
     )
+    yield _each(
+        CounterMetricFamily("timerd_quota_taken", "What counted towards quotas.", labels=("namespace", "quota")),
+        f.quota_taken,
+    )
+    yield _each(
+        CounterMetricFamily("timerd_quota_refused", "Calls over a quota.", labels=("namespace", "quota")),
+        f.quota_refused,
+    )
     yield gauge("timerd_tasks_in_flight", "Deliveries that are with workers.", f.in_flight)
     yield gauge("timerd_tasks_loaded", "Tasks in memory.", f.loaded)
     yield gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)

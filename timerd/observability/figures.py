@@ -77,6 +77,8 @@ class Figures:
     pending: Mapping[QueueKey, int]
     due: Mapping[QueueKey, int]
     changed: Mapping[str, int]
+    quota_taken: Mapping[tuple[str, str], int]
+    quota_refused: Mapping[tuple[str, str], int]
     calls: Mapping[tuple[str, str], int]
     call_times: Mapping[str, Curve]
     in_flight: int
@@ -171,6 +173,8 @@ class Observed:
             pending=self._pending,
             due=self._due(machines, int(now_ms)),
             changed=dict(self._api.changed),
+            quota_taken=dict(self._api.quotas.taken),
+            quota_refused=dict(self._api.quotas.refused),
             calls=dict(calls.ended),
             call_times={name: curve_of(each) for name, each in calls.seconds.items()},
             in_flight=self._delivery.in_flight,

@@ -25,6 +25,7 @@ from timerd.services.calls.call_times import CallTimes
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
+from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
@@ -66,6 +67,10 @@ class TimerApi:
     @property
     def changed(self) -> Mapping[str, int]:
         return self._change.changed
+
+    @property
+    def quotas(self) -> Quotas:
+        return self._change.quotas
 
     @property
     def sessions(self) -> int:

@@ -6,7 +6,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -50,6 +50,16 @@ class ConflictPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CONFLICT_POLICY_REPLACE: _ClassVar[ConflictPolicy]
     CONFLICT_POLICY_REJECT: _ClassVar[ConflictPolicy]
 
+class AttemptEnd(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ATTEMPT_END_UNSPECIFIED: _ClassVar[AttemptEnd]
+    ATTEMPT_END_FAILED: _ClassVar[AttemptEnd]
+    ATTEMPT_END_REJECTED: _ClassVar[AttemptEnd]
+    ATTEMPT_END_TIMED_OUT: _ClassVar[AttemptEnd]
+    ATTEMPT_END_LEASE_ENDED: _ClassVar[AttemptEnd]
+    ATTEMPT_END_WORKER_LOST: _ClassVar[AttemptEnd]
+    ATTEMPT_END_GIVEN_BACK: _ClassVar[AttemptEnd]
+
 class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     WAIT_REASON_UNSPECIFIED: _ClassVar[WaitReason]
@@ -84,6 +94,13 @@ CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy
 CONFLICT_POLICY_KEEP: ConflictPolicy
 CONFLICT_POLICY_REPLACE: ConflictPolicy
 CONFLICT_POLICY_REJECT: ConflictPolicy
+ATTEMPT_END_UNSPECIFIED: AttemptEnd
+ATTEMPT_END_FAILED: AttemptEnd
+ATTEMPT_END_REJECTED: AttemptEnd
+ATTEMPT_END_TIMED_OUT: AttemptEnd
+ATTEMPT_END_LEASE_ENDED: AttemptEnd
+ATTEMPT_END_WORKER_LOST: AttemptEnd
+ATTEMPT_END_GIVEN_BACK: AttemptEnd
 WAIT_REASON_UNSPECIFIED: WaitReason
 WAIT_REASON_SLOT: WaitReason
 WAIT_REASON_PAUSED: WaitReason
@@ -142,7 +159,7 @@ class TaskTemplate(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ..., expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., soft_expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for")
+    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +185,7 @@ class Task(_message.Message):
     LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
     DUE_TIME_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    HISTORY_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     namespace: str
     queue: str
@@ -186,7 +204,24 @@ class Task(_message.Message):
     last_error: str
     due_time: _timestamp_pb2.Timestamp
     waiting_for: Waiting
-    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ...) -> None: ...
+    history: _containers.RepeatedCompositeFieldContainer[Attempt]
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+
+class Attempt(_message.Message):
+    __slots__ = ("attempt", "send_time", "end_time", "end", "error", "worker")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    SEND_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    attempt: int
+    send_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    end: AttemptEnd
+    error: str
+    worker: str
+    def __init__(self, attempt: _Optional[int] = ..., send_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[AttemptEnd, str]] = ..., error: _Optional[str] = ..., worker: _Optional[str] = ...) -> None: ...
 
 class Waiting(_message.Message):
     __slots__ = ("reason", "until", "description", "limit")

@@ -31,6 +31,7 @@ from timerd.core.dispatch.settlement import (
 )
 from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery, delivery_ids_of, named_in, parse_token, short_ids_of, token_at
+from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -40,6 +41,9 @@ MAX_DELIVER_TASKS = 1_000
 MOST_FAILED = 1_000
 # Queues whose count is kept though nothing of them is in hand.
 SLACK_QUEUES = 64
+TIMED_OUT = "attempt timed out: it was not settled in its attempt_timeout"
+SILENT = "lease ended: the worker did not extend it in time"
+LOST = "lease ended: the worker's stream broke and did not come back in time"
 RELEASED = "the worker stopped before it had begun"
 SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)
 UNBEGUN = Refusal(
@@ -59,12 +63,14 @@ class Assignment(NamedTuple):
 
 @dataclass(slots=True)
 class WorkerState:
-    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives. `name`: its own."""
+    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives. `name`: its own.
+    `called`: as its worker calls itself."""
 
     namespace: str
     lease_ms: int
     queues: set[QueueKey]
     name: bytes
+    called: str = ""
     gone_at_ms: int | None = None
 
 
@@ -118,8 +124,8 @@ class DeliveryMachine:
         """As `hand`; None: nothing of it is with workers."""
         return self._hands.get(queue)
 
-    def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
-        self._workers[worker] = WorkerState(namespace, lease_ms, set(), name)
+    def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"", called: str = "") -> None:
+        self._workers[worker] = WorkerState(namespace, lease_ms, set(), name, called)
         if name:
             self._names[namespace, name] = worker
 
@@ -214,7 +220,8 @@ class DeliveryMachine:
             return self._ack(namespace, tokens, now_ms)
         if action == Action.RELEASE:
             return self._release(namespace, tokens, now_ms)
-        failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
+        end = AttemptEnd.REJECTED if action == Action.REJECT else AttemptEnd.FAILED
+        failure = Failure(now_ms, error, delay_ms, end)
         out = Settlement()
         for at, (delivery_id, said) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
@@ -284,11 +291,9 @@ class DeliveryMachine:
         out = Settlement()
         for batch, rows in self._flights.expired(now_ms, MOST_FAILED):
             over = [r for r in rows if batch.end_ms(r) <= now_ms]
-            self._fail_all(
-                out, batch, over, Failure(now_ms, "attempt timed out: it was not settled in its attempt_timeout")
-            )
+            self._fail_all(out, batch, over, Failure(now_ms, TIMED_OUT, end=AttemptEnd.TIMED_OUT))
             silent = [r for r in rows if batch.end_ms(r) > now_ms]
-            self._fail_all(out, batch, silent, Failure(now_ms, "lease ended: the worker did not extend it in time"))
+            self._fail_all(out, batch, silent, Failure(now_ms, SILENT, end=AttemptEnd.LEASE_ENDED))
         gone: list[QueueKey] = []
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
             gone += self._remove(worker, now_ms, out)
@@ -354,7 +359,9 @@ class DeliveryMachine:
                 self._flights.pop(delivery_id)
                 batch.settled("released", now_ms)
                 self._given_back.add(batch.ids[row], said)
-                out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
+                out.back.append(
+                    Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED, AttemptEnd.GIVEN_BACK)
+                )
             elif not delivery_id:
                 out.refused[at] = FORGED
             elif found is None and self.before.give_up(delivery_id, said.version):
@@ -426,7 +433,7 @@ class DeliveryMachine:
     def _remove(self, worker: int, now_ms: int, out: Settlement) -> list[QueueKey]:
         """The grace is over. The worker is gone when all that it had has failed."""
         if not self._draining:
-            failure = Failure(now_ms, "lease ended: the worker's stream broke and did not come back in time", lost=True)
+            failure = Failure(now_ms, LOST, end=AttemptEnd.WORKER_LOST)
             for batch in self._flights.of(worker):
                 if out.size >= MOST_FAILED:
                     return []
@@ -452,5 +459,7 @@ class DeliveryMachine:
 
     def _fail(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
         dead_letters = len(out.dead_letters)
-        fail(out, batch, rows, failure, self._secret)
+        worker = self._workers.get(batch.worker)
+        sent = replace(failure, sent_ms=batch.sent_ms, worker=worker.called if worker is not None else "")
+        fail(out, batch, rows, sent, self._secret)
         batch.stats.dead += len(out.dead_letters) - dead_letters

@@ -23,6 +23,7 @@ from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import NamedDelivery
+from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -297,7 +298,7 @@ class Flights:
             batch.settled("released", now_ms, len(rows))
             for row in rows:
                 given_back.add(batch.ids[row], batch.sending(row))
-                yield Again(batch.taken.partition, batch.key(row), now_ms, now_ms, UNRECEIVED)
+                yield Again(batch.taken.partition, batch.key(row), now_ms, now_ms, UNRECEIVED, AttemptEnd.GIVEN_BACK)
 
     def open_rows(self, batch: Batch) -> list[int]:
         first = batch.number * MAX_BATCH_ROWS

@@ -7,11 +7,11 @@ that ended silently may have been the last one, or the task may have expired mea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.dispatch.settlement import Failure, letter_of
 from timerd.core.gates import ALL_MAY, DueBatch, End, Fate, Fates, Requeue
+from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import RowKey, attempt_of
 from timerd.model.settle import Outcome
 
@@ -51,9 +51,9 @@ class RedeliveryGate:
         if until_ms > now_ms:
             return Requeue(until_ms)
         if attempt_of(key.version) > template.retry.max_attempts:
-            failure = Failure(now_ms, rows.extra_of(row).last_error or GONE)
-            letter = letter_of(batch.due, row, key, failure, self._secret)
-            return End(Outcome.DEAD, replace(letter, attempts=letter.attempts - 1))
+            failure = Failure(now_ms, rows.extra_of(row).last_error or GONE, end=AttemptEnd.LEASE_ENDED)
+            attempts = attempt_of(key.version) - 1
+            return End(Outcome.DEAD, letter_of(batch.due, row, key, attempts, failure, self._secret))
         if 0 < rows.expiry_ms(row) <= now_ms:
             return End(Outcome.EXPIRED)
         return None

@@ -11,6 +11,7 @@ from timerd.core.dispatch.flights import Batch
 from timerd.core.dispatch.retry import backoff_ms, is_exhausted, next_position_ms
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import AckToken
+from timerd.model.attempts import AttemptEnd, FailedAttempt, with_attempt
 from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.settle import Outcome
@@ -30,13 +31,30 @@ class Action(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why attempts failed, and when they go on: `delay_ms` where the worker said so, else by the retry policy.
-    `lost`: the worker went away, which is seldom the task's fault: after its first attempt it goes on at once."""
+    `sent_ms`, `worker`: of the delivery, where it is open here."""
 
     at_ms: int
     error: str
     delay_ms: int | None = None
-    lost: bool = False
-    hopeless: bool = False
+    end: AttemptEnd = AttemptEnd.FAILED
+    sent_ms: int = 0
+    worker: str = ""
+
+    @property
+    def lost(self) -> bool:
+        """The worker went away, which is seldom the task's fault: after its first attempt it goes on at once."""
+        return self.end is AttemptEnd.WORKER_LOST
+
+    @property
+    def hopeless(self) -> bool:
+        return self.end is AttemptEnd.REJECTED
+
+    def again(self, partition: Partition, key: RowKey, position_ms: int) -> Again:
+        """The attempt of `key` goes on there as the next one."""
+        return Again(partition, key, position_ms, self.at_ms, self.error, self.end, self.sent_ms, self.worker)
+
+    def of_attempt(self, number: int) -> FailedAttempt:
+        return FailedAttempt(number, self.sent_ms, self.at_ms, self.end, self.worker, self.error)
 
 
 # Of a task that lives on: as in TaskState.
@@ -122,7 +140,7 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
         settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
         return
     if failure.hopeless or is_exhausted(policy, key.version):
-        settlement.dead_letters.append(letter_of(taken, row, key, failure, secret))
+        settlement.dead_letters.append(letter_of(taken, row, key, attempt_of(key.version), failure, secret))
         settlement.dead.append(Ended(taken.partition, key, Outcome.DEAD))
         return
     wait_ms = failure.delay_ms
@@ -137,10 +155,11 @@ def _go_on(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure:
     if 0 < taken.rows.expiry_ms(row) <= position_ms:
         settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
     else:
-        settlement.again.append(Again(taken.partition, key, position_ms, failure.at_ms, failure.error))
+        settlement.again.append(failure.again(taken.partition, key, position_ms))
 
 
-def letter_of(taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> DeadLetter:
+def letter_of(taken: Taken, row: int, key: RowKey, attempts: int, failure: Failure, secret: bytes) -> DeadLetter:
+    """`attempts`: so many it had; `failure` is that of the last one."""
     rows = taken.rows
     extra = rows.extra_of(row)
     return DeadLetter(
@@ -150,12 +169,13 @@ def letter_of(taken: Taken, row: int, key: RowKey, failure: Failure, secret: byt
         template=rows.template_of(row),
         fire_at_ms=int(rows.columns["fire_at_ms"][row]),
         died_at_ms=failure.at_ms,
-        attempts=attempt_of(key.version),
+        attempts=attempts,
         last_error=failure.error,
         payload=rows.payload(row),
         row_key=extra.key,
         occurrence=extra.occurrence,
         row_kept=extra.kept,
+        history=with_attempt(extra.history, failure.of_attempt(attempts)),
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from timerd.core.taken import Again
-from timerd.model.identity import RowKey, next_attempt
+from timerd.model.attempts import FailedAttempt, with_attempt
+from timerd.model.identity import RowKey, attempt_of, next_attempt
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, FLAGS_OF_TASK, RowGroup
 from timerd.model.settle import Carry, CarryReason
@@ -19,6 +20,8 @@ from timerd.model.task import NO_EXTRA, Extra
 
 # Kept of an error: enough for a traceback's end, little enough for a row.
 ERROR_CHARACTERS = 16_384
+# From here on a carry says what the new row has that others of its group may not have.
+_OF_ROW = Carry._fields.index("version")
 
 
 def retry_carry(partition: Partition, again: Again) -> Carry:
@@ -26,7 +29,8 @@ def retry_carry(partition: Partition, again: Again) -> Carry:
     target = _time_partition(bucket_of(again.position_ms), partition.shard)
     version = next_attempt(again.key.version)
     error = again.last_error[-ERROR_CHARACTERS:]
-    return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, 0, again.failed_at_ms, error)
+    failed = (0, again.failed_at_ms, error, again.end, again.sent_ms, again.worker)
+    return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, *failed)
 
 
 @lru_cache(maxsize=64)
@@ -63,11 +67,11 @@ def carried_rows(rows: RowGroup, source: Partition, carries: Sequence[Carry]) ->
 
 def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry]) -> tuple[list[Extra], list[int]]:
     """The distinct ones, and for each row which it has, counted from 1: most rows of a group have the same."""
-    places: dict[tuple[int, int, int, str], int] = {}
+    places: dict[tuple[object, ...], int] = {}
     extras: list[Extra] = []
     of_row: list[int] = []
     for before, carry in zip(rows.columns["extra"].tolist(), carries, strict=True):
-        kind = before, carry.source.position_ms, carry.lease_until_ms, carry.last_error
+        kind = before, carry.source.position_ms, *carry[_OF_ROW:]
         at = places.get(kind)
         if at is None:
             extras.append(_carried_extra(rows.extras[before - 1] if before else NO_EXTRA, source, carry))
@@ -79,7 +83,16 @@ def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry])
 def _carried_extra(extra: Extra, source: Partition, carry: Carry) -> Extra:
     if extra.home_position_ms < 0:
         extra = replace(extra, home_position_ms=carry.source.position_ms, home_shard=source.shard)
-    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=carry.last_error or extra.last_error)
+    history = _history(extra.history, carry) if carry.reason is CarryReason.RETRY else extra.history
+    last_error = carry.last_error or extra.last_error
+    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=last_error, history=history)
+
+
+def _history(history: str, carry: Carry) -> str:
+    """The attempt that failed is the one before that of the new row, whichever row is left."""
+    number = attempt_of(carry.version) - 1
+    failed = FailedAttempt(number, carry.sent_ms, carry.failed_at_ms, carry.end, carry.worker, carry.last_error)
+    return with_attempt(history, failed)
 
 
 def backlog_of(rows: RowGroup, home: Partition) -> Partition:

@@ -154,7 +154,13 @@ def _is_passed(place: Place) -> Procedure[bool]:
 
 def from_letter(here: Located, letter: DeadLetter) -> Located:
     """Where nothing is found any more, the dead letter still tells all of its task."""
-    extra = Extra(letter.row_key, last_error=letter.last_error, occurrence=letter.occurrence, kept=letter.row_kept)
+    extra = Extra(
+        letter.row_key,
+        last_error=letter.last_error,
+        occurrence=letter.occurrence,
+        history=letter.history,
+        kept=letter.row_kept,
+    )
     rows = single_row(letter.key, letter.fire_at_ms, letter.template, letter.payload, extra, 0)
     place = Place(letter.partition, letter.key)
     return replace(here, place=place, rows=rows, ending=Ending(Outcome.DEAD), source=None)

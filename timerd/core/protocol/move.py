@@ -89,6 +89,8 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
             return answered_ms
         refuse_overtaken(here.move, wish.asked_ms, wish.time_ms() if wish.time_ms is not None else wish.now_ms)
     rows = _movable(here, wish)
+    if wish.revive is not None:
+        rows = _with_history(rows, wish.revive.history)
     if wish.revive is not None and rows.extra_of(0).key:
         _refuse_key(rows, (yield from other_holder(_key_of(rows), task)))
     move, stored = yield from _announce(task, here, wish)
@@ -265,6 +267,14 @@ def expiry(latest_ms: int, now_ms: int, retention_ms: int) -> int:
     """At the latest of home, sources and targets plus the retention (tests/models/moves.pml, expiry)."""
     expires_at_ms = latest_ms + retention_ms
     return 0 if expires_at_ms > now_ms + NEVER_EXPIRES_MS else expires_at_ms
+
+
+def _with_history(rows: RowGroup, history: str) -> RowGroup:
+    """The row of a dead letter knows of the attempts before its last one."""
+    key = rows.keys()[0]
+    fire_at_ms, flags = int(rows.columns["fire_at_ms"][0]), int(rows.columns["flags"][0])
+    extra = replace(rows.extra_of(0), history=history)
+    return single_row(key, fire_at_ms, rows.template_of(0), rows.payload(0), extra, flags)
 
 
 def _target_row(task: TaskId, rows: RowGroup, move: Move) -> RowGroup:

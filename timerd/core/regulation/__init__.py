@@ -15,15 +15,19 @@ from timerd.core.regulation.changing import (
 )
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.limits import HeldBack, RuleLimits
+from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
 
 __all__ = [
     "AllRules",
+    "Excess",
     "HeldBack",
     "Identity",
     "KnownRules",
     "LimitChange",
+    "QuotaMeter",
     "RuleChange",
     "RuleLimits",
+    "Use",
     "change_limit",
     "change_rules",
     "list_limits",

@@ -57,16 +57,18 @@ class QueueServed(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., served: bool = ...) -> None: ...
 
 class WorkerOpened(_message.Message):
-    __slots__ = ("worker", "namespace", "lease_ms", "stream")
+    __slots__ = ("worker", "namespace", "lease_ms", "stream", "worker_name")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
+    WORKER_NAME_FIELD_NUMBER: _ClassVar[int]
     worker: int
     namespace: str
     lease_ms: int
     stream: bytes
-    def __init__(self, worker: _Optional[int] = ..., namespace: _Optional[str] = ..., lease_ms: _Optional[int] = ..., stream: _Optional[bytes] = ...) -> None: ...
+    worker_name: str
+    def __init__(self, worker: _Optional[int] = ..., namespace: _Optional[str] = ..., lease_ms: _Optional[int] = ..., stream: _Optional[bytes] = ..., worker_name: _Optional[str] = ...) -> None: ...
 
 class StreamsReplaced(_message.Message):
     __slots__ = ("namespace", "streams")

@@ -1,5 +1,6 @@
 """What callers and workers say and hear: tasks, schedules, deliveries, times, errors. How each is checked and sent."""
 
+from timerd.sdk.values.attempts import Attempt, AttemptEnd
 from timerd.sdk.values.checks import (
     MAX_PAYLOAD_BYTES,
     check_keywords,
@@ -105,6 +106,8 @@ __all__ = [
     "AccessDenied",
     "AlreadyExists",
     "Answered",
+    "Attempt",
+    "AttemptEnd",
     "CATCH_UP",
     "CancelOutcome",
     "Clock",

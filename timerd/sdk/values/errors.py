@@ -134,7 +134,10 @@ class Unavailable(TimerdError):
 
 
 class Overloaded(TimerdError):
-    """This error says that the server has too much in hand; nothing was stored, and `retry_after` says when to try."""
+    """This error says that the server has too much in hand, or that a namespace is over its quota.
+
+    Nothing was stored, and `retry_after` says when to try again.
+    """
 
     code = "RESOURCE_EXHAUSTED"
 

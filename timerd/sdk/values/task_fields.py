@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, TypedDict
 
+from timerd.sdk.values.attempts import Attempt
 from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, invalid, labels_tuple, text, whole_number
 from timerd.sdk.values.errors import InvalidTask, not_sendable
 from timerd.sdk.values.tasks import ConflictPolicy, RetryPolicy, TaskState
@@ -306,6 +307,7 @@ class TaskInfo:
         traceparent: its W3C trace context; empty where there is none.
         attempt: how many deliveries have begun, where that is known; else 0.
         last_error: the error of the last failed attempt; empty where there was none.
+        history: of `get` and of dead letters: its attempts that failed, the last ten of them, earliest first.
         waiting_for: of `get`: what keeps it from being sent; None where it is not due, with a worker, or over.
     """
 
@@ -325,6 +327,7 @@ class TaskInfo:
     traceparent: str
     attempt: int
     last_error: str
+    history: tuple[Attempt, ...] = ()
     waiting_for: WaitsFor | None = None
 
     @property
@@ -361,6 +364,7 @@ class TaskInfo:
             traceparent=task.traceparent,
             attempt=task.attempt,
             last_error=task.last_error,
+            history=tuple(map(Attempt.of, task.history)),
             waiting_for=WaitsFor.of(task.waiting_for) if task.HasField("waiting_for") else None,
         )
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.config import ServerConfig
-from timerd.model.errors import Invalid, NotFound, NotStored, Precondition, TimerdError
+from timerd.model.errors import Invalid, NotFound, NotStored, Precondition, QuotaExceeded, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import MAX_BATCH_TASKS
@@ -30,6 +30,7 @@ from timerd.services.calls.many_ids import all_genuine, joined
 from timerd.services.calls.page_tokens import cursor_of, cursor_token
 from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_only, open_bounds, query_of
 from timerd.services.calls.queue_rules import QueueRules
+from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import dead_after
 from timerd.services.calls.repeats import answered_once, name_of
 from timerd.services.calls.replies import (
@@ -77,6 +78,7 @@ class Mutations:
         self._verbs = verbs
         self._rules = rules
         self._payload_limit_bytes = config.payload_limit_bytes
+        self.quotas = Quotas(config.quotas_file)
         # What was changed -> how many tasks.
         self.changed: Counter[str] = Counter()
 
@@ -96,8 +98,8 @@ class Mutations:
         return await batch_reply(draft, stored, kept_ms)
 
     async def _draft(self, draft_of: DraftOf[AnySchedule], request: AnySchedule) -> Draft:
-        """What is refused for the time, or for a setting, may have been stored by an earlier try: then it is answered
-        as it was the first time (guarantee G2)."""
+        """What is refused for the time, a setting or a quota may have been stored by an earlier try: then it is
+        answered as it was the first time (guarantee G2)."""
         now_ms = self._verbs.now_ms()
         draft: Draft | None = None
         refused: NotStored | None = None
@@ -105,7 +107,8 @@ class Mutations:
             draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes, self._rules))
             if request.request_id and not request.HasField("request_time") and len(draft.tasks.rows):
                 refuse_long_past(_first_ms(draft.tasks.rows.columns["fire_at_ms"]), now_ms)
-        except (Invalid, Precondition) as error:
+            self.quotas.take(draft.tasks, now_ms)
+        except (Invalid, Precondition, QuotaExceeded) as error:
             refused = error
         if request.request_id and (refused is not None or draft is None or draft.problems):
             again = await self._draft_of_repeat(draft_of, request, now_ms, draft)

@@ -25,7 +25,7 @@ from timerd.services.calls.queries import (
     query_of,
 )
 from timerd.services.calls.queue_rules import QueueRules
-from timerd.services.calls.replies import dead_letter_of, duration, optional_timestamp, task_of, timestamp
+from timerd.services.calls.replies import dead_letter_of, duration, history_of, optional_timestamp, task_of, timestamp
 from timerd.services.calls.targets import task_of as resolve
 from timerd.services.calls.waiting import waiting_of
 from timerd.services.engine.verbs import EngineFacts, Verbs
@@ -59,6 +59,7 @@ class Reads:
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
         view = await self._verbs.get(namespace, task)
         shown = task_of(namespace, view)
+        shown.history.extend(history_of(view.history))
         # While the clock is not trusted nobody knows what is due.
         with suppress(Unavailable):
             if (waiting := waiting_of(view, self._rules, self._verbs.now_ms())) is not None:

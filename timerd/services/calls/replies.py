@@ -12,6 +12,7 @@ from typing import cast
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from timerd.model.attempts import FailedAttempt, attempts_of
 from timerd.model.errors import NotFound, NotStored
 from timerd.model.identity import TaskId, encode_id
 from timerd.model.partition import BUCKET_MS
@@ -165,6 +166,21 @@ def retry_policy(retry: RetryPolicy) -> task_wire.RetryPolicy:
     )
 
 
+def history_of(history: str) -> list[task_wire.Attempt]:
+    return [_attempt_of(each) for each in attempts_of(history)]
+
+
+def _attempt_of(attempt: FailedAttempt) -> task_wire.Attempt:
+    return task_wire.Attempt(
+        attempt=attempt.number,
+        send_time=optional_timestamp(attempt.sent_ms),
+        end_time=timestamp(attempt.ended_ms),
+        end=cast(task_wire.AttemptEnd, attempt.end),
+        worker=attempt.worker,
+        error=attempt.error,
+    )
+
+
 def dead_letter_of(letter: DeadLetter) -> wire.DeadLetter:
     task = task_wire.Task(
         task_id=encode_id(letter.task_id),
@@ -175,6 +191,7 @@ def dead_letter_of(letter: DeadLetter) -> wire.DeadLetter:
         key=letter.row_key,
         attempt=letter.attempts,
         last_error=letter.last_error,
+        history=history_of(letter.history),
     )
     _describe(task, letter.template, letter.fire_at_ms)
     return wire.DeadLetter(

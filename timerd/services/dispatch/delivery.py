@@ -130,12 +130,12 @@ class Delivery:
 
     # What the service asks, one call for each kind of request.
 
-    def join(self, sink: Sink, namespace: str, lease_ms: int, name: bytes = b"") -> None:
+    def join(self, sink: Sink, namespace: str, lease_ms: int, name: bytes = b"", called: str = "") -> None:
         if self._draining:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
         sink.namespace = namespace
         self._sinks[sink.number] = sink
-        self.machine.join(sink.number, namespace, lease_ms, name)
+        self.machine.join(sink.number, namespace, lease_ms, name, called)
         self._send_hold.join(sink.number, namespace)
 
     @property

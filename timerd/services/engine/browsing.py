@@ -89,7 +89,7 @@ class Browsing:
         return [
             view
             if letter is None or view.state is not State.DEAD
-            else replace(view, attempt=letter.attempts, last_error=letter.last_error)
+            else replace(view, attempt=letter.attempts, last_error=letter.last_error, history=letter.history)
             for view, letter in found
         ]
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from timerd.core.dispatch import Failure, RedeliveryGuard, Settlement, fail_row
 from timerd.core.taken import Again, Ended, Taken
 from timerd.model.ack_token import AckToken
+from timerd.model.attempts import AttemptEnd
 from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
 from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition
@@ -44,7 +45,8 @@ class LateFailures:
         self._secret = secret
 
     async def again(self, item: Again) -> None:
-        failure = Failure(item.failed_at_ms, item.last_error, max(0, item.position_ms - item.failed_at_ms))
+        delay_ms = max(0, item.position_ms - item.failed_at_ms)
+        failure = Failure(item.failed_at_ms, item.last_error, delay_ms)
         if self._scheduler.deliveries.came_since(item.key, item.failed_at_ms):
             return
         if await self._forwarded(item.partition, item.key, failure) is not None or await self._elsewhere.again(item):
@@ -91,7 +93,7 @@ class LateFailures:
 
     async def put_dead_letter(self, letter: DeadLetter, item: Ended) -> None:
         """Who says so hears it where it did not count: the same row may be with a worker again."""
-        failure = Failure(letter.died_at_ms, letter.last_error, hopeless=True)
+        failure = Failure(letter.died_at_ms, letter.last_error, end=AttemptEnd.REJECTED)
         counts = await self._forwarded(item.partition, item.key, failure)
         if counts is None:
             counts = await self._put_dead_letters([letter], [item])

@@ -106,6 +106,8 @@ class TaskView:
     key: str = ""
     attempt: int = 0
     last_error: str = ""
+    # Of its attempts that have failed (model/attempts.py).
+    history: str = ""
 
 
 @dataclass(frozen=True, slots=True)

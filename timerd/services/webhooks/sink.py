@@ -68,7 +68,7 @@ class WebhookSink:
         return self._breaker.state
 
     def join(self) -> None:
-        self._delivery.join(self, self.namespace, LEASE_MS)
+        self._delivery.join(self, self.namespace, LEASE_MS, called="webhook")
         self._balance()
 
     async def close(self) -> None:

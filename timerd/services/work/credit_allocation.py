@@ -159,7 +159,7 @@ class CreditAllocation:
                 self._grant(self.links[peer], self.workers[number], queue, part)
 
     def _grant(self, link: Link, worker: HomeWorker, queue: QueueKey, tasks: int) -> None:
-        link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
+        link.open(worker.number, worker.namespace, worker.lease_ms, worker.name, worker.called)
         granted = pb.CreditGranted(worker=worker.number, queue=queue.queue, tasks=tasks)
         link.send(pb.RelayRequest(granted=granted))
 

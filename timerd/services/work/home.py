@@ -46,9 +46,9 @@ class Home:
     def flow(self) -> Flow:
         return self._delivery
 
-    def join(self, stream: WorkStream, namespace: str, lease_ms: int, name: bytes = b"") -> None:
-        self._delivery.join(stream, namespace, lease_ms, name)
-        self._workers[stream.number] = HomeWorker(stream, namespace, lease_ms, name)
+    def join(self, stream: WorkStream, namespace: str, lease_ms: int, name: bytes = b"", called: str = "") -> None:
+        self._delivery.join(stream, namespace, lease_ms, name, called)
+        self._workers[stream.number] = HomeWorker(stream, namespace, lease_ms, name, called)
 
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
         worker = self._workers[stream.number]
@@ -271,7 +271,7 @@ class Home:
         links = list(self._links.values()) if orphans else []
         worker.asked += len(links)
         for link in links:
-            link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
+            link.open(worker.number, worker.namespace, worker.lease_ms, worker.name, worker.called)
             link.resume(worker.number, orphans, partial(self._found, worker, link), holds_unknown=True)
         if not links and orphans:
             self._make_known(worker, [], orphans)
@@ -297,7 +297,7 @@ class Home:
             return
         self._delivery.resumed(worker.stream, orphans, known_only=False)
         for link in links:
-            link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
+            link.open(worker.number, worker.namespace, worker.lease_ms, worker.name, worker.called)
             answered = partial(self._held, worker, link)
             link.resume(worker.number, orphans, answered, holds_unknown=True)
 

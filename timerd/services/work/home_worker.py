@@ -32,6 +32,7 @@ class HomeWorker:
     namespace: str
     lease_ms: int
     name: bytes = b""
+    called: str = ""
     queues: set[QueueKey] = field(default_factory=set)
     remote: dict[bytes, Where] = field(default_factory=dict)
     asked: int = 0

@@ -67,11 +67,13 @@ class Link:
     def knows(self, worker: int) -> bool:
         return worker in self._opened
 
-    def open(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
+    def open(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"", called: str = "") -> None:
         """Before anything else about the worker."""
         if worker not in self._opened:
             self._opened.add(worker)
-            opened = pb.WorkerOpened(worker=worker, namespace=namespace, lease_ms=lease_ms, stream=name)
+            opened = pb.WorkerOpened(
+                worker=worker, namespace=namespace, lease_ms=lease_ms, stream=name, worker_name=called
+            )
             self.send(pb.RelayRequest(opened=opened))
 
     def left(self, worker: int) -> None:

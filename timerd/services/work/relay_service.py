@@ -203,7 +203,7 @@ class HomeStream:
             self._granted_for.pop(queue, None)
 
     def _opened(self, said: pb.WorkerOpened) -> None:
-        worker = self._join(said.worker, said.namespace, said.lease_ms, said.stream)
+        worker = self._join(said.worker, said.namespace, said.lease_ms, said.stream, said.worker_name)
         if worker is not None:
             self._workers[said.worker] = worker
 
@@ -285,11 +285,13 @@ class HomeStream:
                 tokens = said.response[said.tokens_at : said.tokens_at + said.tasks * ACK_TOKEN_BYTES]
                 self._delivery.settle(worker, 0, Action.RELEASE, tokens, None, "")
 
-    def _join(self, number: int, namespace: str, lease_ms: int, name: bytes = b"") -> RelayedWorker | None:
+    def _join(
+        self, number: int, namespace: str, lease_ms: int, name: bytes = b"", called: str = ""
+    ) -> RelayedWorker | None:
         """None: this instance is going away."""
         worker = RelayedWorker(self._delivery, self, number, namespace)
         try:
-            self._delivery.join(worker, namespace, lease_ms, name)
+            self._delivery.join(worker, namespace, lease_ms, name, called)
         except Unavailable:
             return None
         return worker

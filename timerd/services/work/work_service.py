@@ -151,7 +151,7 @@ class WorkService(WorkServiceServicer):
         lease_ms = _lease_ms(asked.lease_ms)
         namespace = namespace_of(asked.namespace)
         keep_queue(namespace, None)
-        self._frontend.join(stream, namespace, lease_ms, asked.stream)
+        self._frontend.join(stream, namespace, lease_ms, asked.stream, asked.worker)
         self._connected.join(stream.number, asked.worker, namespace)
         for queue, _ in credits:
             self._credit(stream, queue, 0)

@@ -65,6 +65,18 @@ export function Tasks({ query, namespace }) {
     ${found?.nextPageToken && html`<p><a href=${link("tasks", "", { ...asked, page: found.nextPageToken })}>Go on</a></p>`}`;
 }
 
+/** Attempts that failed, the last one first. */
+function History({ attempts }) {
+  return html`<${Table} caption="Attempts that failed, the last ten" rows=${[...attempts].reverse()} columns=${[
+    { title: "attempt", number: true, value: (each) => whole(each.attempt) },
+    { title: "sent", value: (each) => instant(each.sendTime) },
+    { title: "ended", value: (each) => instant(each.endTime) },
+    { title: "how", value: (each) => each.end.replace("ATTEMPT_END_", "") },
+    { title: "worker", value: (each) => each.worker || "" },
+    { title: "error", value: (each) => each.error || "" },
+  ]} />`;
+}
+
 export function TaskView({ what, namespace, mayAct }) {
   const [task, error, again] = usePoll(() => named(namespace, what), 2000, [what, namespace]);
   const [said, setSaid] = useState("");
@@ -91,5 +103,6 @@ export function TaskView({ what, namespace, mayAct }) {
       <${Action} title="Move" question="It gets another fire time." input=${{ label: "in so many seconds", type: "number", value: "60" }} done=${done} act=${async (seconds) => { const moved = await change("TimerService", "Reschedule", { namespace, taskId: task.taskId, delay: `${Number(seconds)}s` }); return `It fires at ${instant(moved.fireTime)}.`; }} />
     </div>`}
     <${Table} caption="What the server knows of it" rows=${facts.filter(([, value]) => value)} columns=${[{ title: "field", value: ([title]) => title }, { title: "value", value: ([, value]) => value }]} />
+    ${task.history && html`<${History} attempts=${task.history} />`}
     <h2>Payload</h2>${task.payload ? html`<pre tabindex="0">${payload(task.payload)}</pre>` : html`<p class="quiet">Empty.</p>`}`;
 }
