@@ -15,8 +15,10 @@ import asyncpg
 import pytest
 
 from tests.docs import blocks
-from tests.outbox.conftest import made_server
+from tests.outbox.conftest import made_mysql, made_server
+from tests.outbox.mysql_server import MysqlServer
 from tests.outbox.postgres_server import PostgresServer
+from tests.outbox.shops import MysqlShop
 from tests.process.children import Child, Server, run_cli
 from tests.process.conftest import Children
 from tests.process.waiting import until
@@ -42,6 +44,11 @@ call_command("migrate", verbosity=0)
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[PostgresServer]:
     yield from made_server()
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[MysqlServer]:
+    yield from made_mysql()
 
 
 def typed(language: str) -> list[str]:
@@ -74,6 +81,27 @@ async def test_from_sql_to_tasks(postgres: PostgresServer, children: Children, t
     with SyncClient(server.address) as client:
         assert client.get(key="bill-43").priority == 3
         assert client.cancel(key="bill-42") is CancelOutcome.ALREADY_CANCELLED
+
+
+async def test_rows_of_mysql_become_tasks(mysql: MysqlServer, children: Children, tmp_path: Path) -> None:
+    url = mysql.url(f"shop_{secrets.token_hex(4)}")
+    await MysqlShop.create(url)
+    assert run_cli("outbox", "init", "--database", url).returncode == 0
+    shop = await MysqlShop.opened(url)
+    [statements] = typed("mysql")
+    for statement in statements.rstrip().removesuffix(";").split(";\n"):
+        await shop.run(statement)
+    await shop.close()
+    server = children.own(Server(tmp_path))
+    server.start()
+    arguments = ["-m", "timerd.cli", "outbox", "run", "--database", url, "--server", server.address]
+    children.own(Child(arguments, tmp_path / "relay.err")).start()
+    status = ("outbox", "status", "--database", url)
+    until(lambda: {"rows waiting  0", "on their way  0"} <= {*run_cli(*status).stdout.splitlines()}, "it is drained")
+    with SyncClient(server.address) as client:
+        task = client.get(key="bill-43")
+    assert (task.payload, task.priority) == (b"43", 3)
+    assert run_cli("outbox", "refused", "--database", url).stdout == "No row was refused.\n"
 
 
 def test_its_programs_write_into_the_outbox(children: Children, tmp_path: Path) -> None:

@@ -1,32 +1,49 @@
-"""One PostgreSQL for all tests of the session, a database of its own for each. Without the program tests are skipped on
-a laptop and fail where CI=true."""
+"""One PostgreSQL and one MariaDB for all tests of the session, a database of its own for each. Without the program, or
+its driver, tests are skipped on a laptop and fail where CI=true."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
-import asyncpg
 import pytest
 
+from tests.outbox.mysql_server import MysqlServer, program
 from tests.outbox.postgres_server import PostgresServer, programs
+from tests.outbox.shops import MysqlShop, PostgresShop
 from tests.process.conftest import children
 from timerd.outbox.opening import open_outbox
 from timerd.outbox.ports import OutboxStore
 
 __all__ = ["children"]
+Server = TypeVar("Server", PostgresServer, MysqlServer)
 MISSING = "PostgreSQL cannot be found: install Debian's `postgresql`, or put `postgres` on the path."
+NO_MYSQL = "MariaDB cannot be found: install Debian's `mariadb-server`, or put `mariadbd` or `mysqld` on the path."
+NO_DRIVER = "PyMySQL cannot be found: install timerd with its extra `mysql`."
+
+
+def missing(what: str) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} With CI=true nothing is skipped.")
+    pytest.skip(what)
 
 
 def made_server() -> Iterator[PostgresServer]:
-    folder = programs()
-    if folder is None and os.environ.get("CI") == "true":
-        pytest.fail(f"{MISSING} With CI=true nothing is skipped.")
-    if folder is None:
-        pytest.skip(MISSING)
-    server = PostgresServer(folder)
+    yield from run(PostgresServer(programs() or missing(MISSING)))
+
+
+def made_mysql() -> Iterator[MysqlServer]:
+    server = program() or missing(NO_MYSQL)
+    if importlib.util.find_spec("pymysql") is None:
+        missing(NO_DRIVER)
+    yield from run(MysqlServer(server))
+
+
+def run(server: Server) -> Iterator[Server]:
     try:
         server.make()
         server.start()
@@ -46,14 +63,31 @@ def own_postgres() -> Iterator[PostgresServer]:
     yield from made_server()
 
 
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MysqlServer]:
+    yield from made_mysql()
+
+
+@pytest.fixture
+def own_mysql() -> Iterator[MysqlServer]:
+    """Of one test, which kills it."""
+    yield from made_mysql()
+
+
 @pytest.fixture
 async def postgres_url(postgres: PostgresServer) -> str:
     """Of an empty database."""
-    name = f"shop_{secrets.token_hex(4)}"
-    database = await asyncpg.connect(postgres.url(), timeout=30)
-    await database.execute(f'CREATE DATABASE "{name}"')
-    await database.close()
-    return postgres.url(name)
+    url = postgres.url(f"shop_{secrets.token_hex(4)}")
+    await PostgresShop.create(url)
+    return url
+
+
+@pytest.fixture
+async def mysql_url(mysql: MysqlServer) -> str:
+    """Of an empty database."""
+    url = mysql.url(f"shop_{secrets.token_hex(4)}")
+    await MysqlShop.create(url)
+    return url
 
 
 @pytest.fixture
@@ -64,9 +98,9 @@ def sqlite_url(tmp_path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-@pytest.fixture(params=["postgres_url", "sqlite_url"])
+@pytest.fixture(params=["postgres_url", "mysql_url", "sqlite_url"])
 def url(request: pytest.FixtureRequest) -> str:
-    """Both engines, one after the other."""
+    """All engines, one after the other."""
     return str(request.getfixturevalue(request.param))
 
 

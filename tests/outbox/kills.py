@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-import asyncpg
-
-from tests.outbox.load import AHEAD_MS, QUEUE, TABLES, Writer, wanted
+from tests.outbox.load import AHEAD_MS, Writer
+from tests.outbox.mysql_server import MysqlServer
 from tests.outbox.postgres_server import PostgresServer
+from tests.outbox.shops import QUEUE, MysqlShop, PostgresShop, Shop, made, wanted
 from tests.process.children import Child, Server
 from timerd.client import Client
 from timerd.outbox.opening import open_outbox
@@ -54,9 +54,10 @@ def relay(folder: Path, name: str, database: str, server: str) -> Child:
 class Play:
     """The processes, and who is killed."""
 
-    def __init__(self, postgres: PostgresServer, folder: Path, pause_s: float) -> None:
-        self._postgres = postgres
-        self._url = postgres.url("shop")
+    def __init__(self, database: PostgresServer | MysqlServer, folder: Path, pause_s: float) -> None:
+        self._database = database
+        self._kind: type[Shop] = MysqlShop if isinstance(database, MysqlServer) else PostgresShop
+        self._url = database.url("shop")
         self._server = Server(folder)
         self._relays = {f"relay {n}": relay(folder, f"relay{n}", self._url, self._server.address) for n in range(2)}
         self._pause_s = pause_s
@@ -64,7 +65,7 @@ class Play:
     async def run(self, kills: int, seed: int, say: Callable[[str], None]) -> Report:
         await self._make()
         start_ms, stopped = now_ms(), asyncio.Event()
-        writers = [Writer(self._url, f"w{n}", seed + n, start_ms, self._pause_s) for n in range(WRITERS)]
+        writers = [Writer(self._kind, self._url, f"w{n}", seed + n, start_ms, self._pause_s) for n in range(WRITERS)]
         writing = [asyncio.create_task(each.run(stopped)) for each in writers]
         try:
             killed = await self._kill(kills, Random(seed), say)
@@ -80,15 +81,7 @@ class Play:
                 child.kill()
 
     async def _make(self) -> None:
-        main = await asyncpg.connect(self._postgres.url(), timeout=30)
-        await main.execute("CREATE DATABASE shop")
-        await main.close()
-        store = open_outbox(self._url)
-        await store.make()
-        await store.close()
-        shop = await asyncpg.connect(self._url, timeout=30)
-        await shop.execute(TABLES)
-        await shop.close()
+        await made(self._kind, self._url)
         for child in (self._server, *self._relays.values()):
             await asyncio.to_thread(child.start)
 
@@ -104,8 +97,8 @@ class Play:
 
     def _kill_one(self, victim: str) -> None:
         if victim == "database":
-            self._postgres.kill()
-            self._postgres.start_again()
+            self._database.kill()
+            self._database.start_again()
             return
         child = self._server if victim == "server" else self._relays[victim]
         child.kill()
@@ -124,7 +117,7 @@ class Play:
         return "\n".join(f"{name}: {child.errors()[-1500:]}" for name, child in self._relays.items())
 
     async def _judge(self, report: Report, start_ms: int) -> None:
-        want, have = await wanted(self._url), Counter[tuple[str, int]]()
+        want, have = await wanted(self._kind, self._url), Counter[tuple[str, int]]()
         start, end = (datetime_of_ms(start_ms + AHEAD_MS + each_ms) for each_ms in (0, 3_600_000))
         async with Client(self._server.address) as client:
             async for task in client.list(queue=QUEUE, start=start, end=end, page_size=1000, include_payload=True):

@@ -10,22 +10,12 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from random import Random
-from typing import Any
 
-import asyncpg
+from tests.outbox.shops import Shop
 
-QUEUE = "orders"
 # Far enough that nothing fires while the test looks.
 AHEAD_MS = 86_400_000
-TABLES = """
-CREATE TABLE keyed (key text PRIMARY KEY, version int NOT NULL, fire_ms bigint);
-CREATE TABLE plain (payload text PRIMARY KEY, fire_ms bigint NOT NULL);
-"""
-_ASK_PLAIN = "SELECT timerd.schedule($1, convert_to($2, 'UTF8'), to_timestamp($3::bigint / 1000.0))"
-_ASK_KEYED = "SELECT timerd.schedule($1, convert_to($2, 'UTF8'), to_timestamp($3::bigint / 1000.0), key => $4)"
-_MOVE = "SELECT timerd.reschedule($1, to_timestamp($2::bigint / 1000.0))"
 _KEYS = 40
-_FAILURES = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 class RolledBack(Exception):
@@ -35,7 +25,8 @@ class RolledBack(Exception):
 class Writer:
     """Its keys are its own, so that each has an order; a key is scheduled again after it was cancelled."""
 
-    def __init__(self, url: str, name: str, seed: int, start_ms: int, pause_s: float) -> None:
+    def __init__(self, kind: type[Shop], url: str, name: str, seed: int, start_ms: int, pause_s: float) -> None:
+        self._kind = kind
         self._url = url
         self._name = name
         self._rng = Random(seed)
@@ -46,19 +37,19 @@ class Writer:
 
     async def run(self, stopped: asyncio.Event) -> None:
         while not stopped.is_set():
-            with suppress(*_FAILURES):
-                db = await asyncpg.connect(self._url, timeout=10)
+            with suppress(*self._kind.failures):
+                shop = await self._kind.opened(self._url)
                 try:
-                    await self._write(db, stopped)
+                    await self._write(shop, stopped)
                 finally:
-                    db.terminate()
+                    await shop.close()
             await asyncio.sleep(0.1)
 
-    async def _write(self, db: Any, stopped: asyncio.Event) -> None:  # noqa: ANN401 - asyncpg has no types
+    async def _write(self, shop: Shop, stopped: asyncio.Event) -> None:
         while not stopped.is_set():
             try:
-                async with db.transaction():
-                    await self._change(db)
+                async with shop.transaction():
+                    await self._change(shop)
                     if self._rng.random() < 0.1:
                         raise RolledBack
                 self.counts["committed"] += 1
@@ -69,44 +60,20 @@ class Writer:
     def _instant(self) -> int:
         return self._start_ms + AHEAD_MS + self._rng.randrange(3_600_000)
 
-    async def _change(self, db: Any) -> None:  # noqa: ANN401 - asyncpg has no types
+    async def _change(self, shop: Shop) -> None:
         for _ in range(self._rng.randrange(3)):
-            await self._plain(db)
+            self._number += 1
+            await shop.plain(f"{self._name} {self._number}", self._instant())
         for key in self._rng.sample(range(_KEYS), 2):
-            await self._keyed(db, f"{self._name}-{key}")
+            await self._keyed(shop, f"{self._name}-{key}")
 
-    async def _plain(self, db: Any) -> None:  # noqa: ANN401 - asyncpg has no types
-        self._number += 1
-        payload, fire_ms = f"{self._name} {self._number}", self._instant()
-        await db.execute("INSERT INTO plain VALUES ($1, $2)", payload, fire_ms)
-        await db.execute(_ASK_PLAIN, QUEUE, payload, fire_ms)
-
-    async def _keyed(self, db: Any, key: str) -> None:  # noqa: ANN401 - asyncpg has no types
-        found = await db.fetchrow("SELECT version, fire_ms FROM keyed WHERE key = $1", key)
-        fire_ms = self._instant()
-        if found is None or found["fire_ms"] is None:
-            version = found["version"] + 1 if found else 1
-            await db.execute(
-                "INSERT INTO keyed VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET version = $2, fire_ms = $3",
-                *(key, version, fire_ms),
-            )
-            await db.execute(_ASK_KEYED, QUEUE, f"{key} {version}", fire_ms, key)
+    async def _keyed(self, shop: Shop, key: str) -> None:
+        version, is_there = await shop.find(key)
+        if not is_there:
+            await shop.schedule(key, version + 1, self._instant())
         elif self._rng.random() < 0.5:
-            await db.execute("UPDATE keyed SET fire_ms = $2 WHERE key = $1", key, fire_ms)
-            await db.execute(_MOVE, key, fire_ms)
+            await shop.move(key, self._instant())
             self.counts["moved"] += 1
         else:
-            await db.execute("UPDATE keyed SET fire_ms = NULL WHERE key = $1", key)
-            await db.execute("SELECT timerd.cancel($1)", key)
+            await shop.cancel(key)
             self.counts["cancelled"] += 1
-
-
-async def wanted(url: str) -> Counter[tuple[str, int]]:
-    """(payload, fire_at_ms) of each task that there has to be."""
-    db = await asyncpg.connect(url, timeout=30)
-    try:
-        keyed = await db.fetch("SELECT key || ' ' || version, fire_ms FROM keyed WHERE fire_ms IS NOT NULL")
-        plain = await db.fetch("SELECT payload, fire_ms FROM plain")
-    finally:
-        await db.close()
-    return Counter((str(payload), int(fire_ms)) for payload, fire_ms in [*keyed, *plain])

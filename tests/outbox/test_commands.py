@@ -113,8 +113,10 @@ def wrong(*arguments: str) -> tuple[int, str]:
 
 
 def test_wrong_input_is_a_sentence(tmp_path: Path) -> None:
-    code, said = wrong("status", "--database", "mysql://127.0.0.1/shop")
-    assert (code, "begins with postgresql:// or sqlite://" in said) == (2, True)
+    code, said = wrong("status", "--database", "oracle://127.0.0.1/shop")
+    assert (code, "begins with postgresql://, mysql:// or sqlite://" in said) == (2, True)
+    code, said = wrong("status", "--database", "mysql://127.0.0.1/")
+    assert (code, "mysql://USER:PASSWORD@HOST:PORT/NAME" in said) == (2, True)
     code, said = wrong("init", "--database", f"sqlite:///{tmp_path}/absent.db")
     assert (code, "There is no file" in said) == (1, True)
     code, said = wrong("init", "--database", f"postgresql://app:secret@127.0.0.1:{free_port()}/shop")

@@ -92,6 +92,17 @@ def test_the_migration_goes_backwards(tmp_path: Path) -> None:
             "postgresql",
             "postgresql:///shop?host=db&port=5432&user=app&password=a%26b",
         ),
+        ({"NAME": "shop"}, "mysql", "mysql://127.0.0.1/shop"),
+        (
+            {"NAME": "shop", "HOST": "db", "PORT": 3306, "USER": "app", "PASSWORD": "a&@b", "OPTIONS": {}},
+            "mysql",
+            "mysql://app:a%26%40b@db:3306/shop",
+        ),
+        (
+            {"NAME": "shop", "HOST": "/run/my.sock", "USER": "app", "OPTIONS": {"ssl": {"ca": "/ca.pem"}}},
+            "mysql",
+            "mysql://app@/shop?unix_socket=%2Frun%2Fmy.sock&ssl_ca=%2Fca.pem",
+        ),
     ],
 )
 def test_the_relay_is_told_the_database_of_the_settings(settings: dict[str, object], vendor: str, address: str) -> None:

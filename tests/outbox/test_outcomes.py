@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.outbox.made import cancel, move, schedule
-from timerd.outbox.outcomes import Next, of_calls, of_schedules, of_whole
+from timerd.outbox.outcomes import Next, of_calls, of_cancels, of_schedules, of_whole
 from timerd.outbox.rows import SealedBatch
 from timerd.outbox.sealing import batch_of
 from timerd.sdk.values.errors import make_error
@@ -62,11 +62,22 @@ def test_an_item_of_which_nothing_is_known_has_the_whole_batch_sent_again() -> N
     assert (outcome.next, outcome.refused) == (Next.AGAIN, [])
 
 
-def test_moves_and_cancels_have_answers_of_their_own() -> None:
+def test_moves_have_answers_of_their_own() -> None:
     gone = make_error("NOT_FOUND", "No task has the key.", "NOT_FOUND", 0, "")
     raced = make_error("ABORTED", "Another call won.", "MOVED", 0, "")
     overtaken = make_error("ABORTED", "Made before.", "OVERTAKEN", 0, "")
-    assert of_calls(CANCELS, [None, None]).next is Next.DONE
     assert of_calls(MOVES, [gone, raced]).next is Next.AGAIN
     assert [each.row.key for each in of_calls(MOVES, [gone, None]).refused] == ["a"]
     assert [each.row.key for each in of_calls(MOVES, [None, overtaken]).refused] == ["b"]
+
+
+def test_cancels_are_done_whatever_they_found() -> None:
+    outcomes = [task_pb2.CANCEL_OUTCOME_NOT_FOUND, task_pb2.CANCEL_OUTCOME_CANCELLED]
+    assert of_cancels(CANCELS, pb.CancelBatchResponse(outcomes=outcomes)).next is Next.DONE
+
+
+def test_a_server_that_knows_no_keys_in_a_batch_is_waited_for() -> None:
+    """It sees a call without any task, and would refuse every row of it."""
+    outcome = of_whole(CANCELS, make_error("INVALID_ARGUMENT", "No task_ids.", "INVALID", 0, "task_ids"))
+    assert (outcome.next, outcome.refused) == (Next.AGAIN, [])
+    assert "bring it up to this one" in str(outcome.why)

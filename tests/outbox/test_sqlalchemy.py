@@ -76,6 +76,27 @@ def test_postgresql_s_statement_names_its_own_columns() -> None:
     assert "to_timestamp(" in str(compiled)
 
 
+async def test_mysql_takes_them_from_a_session(mysql_url: str) -> None:
+    store = open_outbox(mysql_url)
+    await store.make()
+    engine = sa.create_engine(mysql_url.replace("mysql:", "mysql+pymysql:"))
+    with Session(engine) as session, session.begin():
+        session.execute(outbox.schedule("mails", "welcome", at=AT, key="ada", labels={"team": "blue"}))
+        session.execute(outbox.cancel("bob"))
+    engine.dispose()
+    batch, _ = await store.seal("one", 60.0)
+    assert batch is not None
+    [row] = rows_in(batch)
+    assert (row.key, row.payload, row.fire_at_ms, row.options) == (
+        "ada",
+        b"welcome",
+        AT_MS,
+        '{"labels": {"team": "blue"}}',
+    )
+    assert (await store.facts()).rows == 1
+    await store.close()
+
+
 def test_a_value_of_a_wrong_form_is_told_before_anything_is_written() -> None:
     with pytest.raises(InvalidTask, match="no time zone"):
         outbox.schedule("mails", b"x", at=datetime(2030, 1, 1))

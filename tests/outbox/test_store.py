@@ -1,4 +1,4 @@
-"""The outbox's tables keep the rules whatever the engine: PostgreSQL and SQLite in turn."""
+"""The outbox's tables keep the rules whatever the engine: PostgreSQL, MariaDB and SQLite in turn."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import asyncpg
 import pytest
 
 from tests.outbox.made import FIRE_MS, cancel, move, schedule
+from tests.outbox.mysql_server import MysqlServer
+from tests.outbox.shops import MysqlShop
 from timerd.outbox.messages import rows_in
 from timerd.outbox.opening import open_outbox
 from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore
@@ -186,7 +188,7 @@ async def test_without_tables_it_is_said_how_to_make_them(url: str) -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("wrong", ["mysql://127.0.0.1/shop", "shop.db", "sqlite://shop.db", "sqlite://"])
+@pytest.mark.parametrize("wrong", ["oracle://127.0.0.1/shop", "shop.db", "sqlite://shop.db", "sqlite://"])
 def test_an_address_that_means_no_database_is_told(wrong: str) -> None:
     with pytest.raises(DatabaseWrong, match="sqlite:///"):
         open_outbox(wrong)
@@ -222,4 +224,55 @@ async def test_an_application_needs_to_insert_only(postgres_url: str) -> None:
         await owner.execute("SELECT * FROM timerd.outbox")
     await owner.close()
     assert (await outbox.facts()).rows == 3
+    await outbox.close()
+
+
+async def test_a_row_that_mysql_commits_late_comes_before_what_saw_it(mysql_url: str) -> None:
+    """As in PostgreSQL: ids are given out before commits."""
+    outbox = open_outbox(mysql_url)
+    await outbox.make()
+    slow, quick = [await MysqlShop.opened(mysql_url) for _ in range(2)]
+    scheduled = "INSERT INTO timerd_outbox (queue, payload, fire_at_ms, `key`) VALUES ('mails', %s, 1, %s)"
+    async with slow.transaction():
+        await slow.run(scheduled, b"first", "a")
+        async with quick.transaction():
+            await quick.run(scheduled, b"other", None)
+        assert [row.payload for row in rows_in(await sealed(outbox))] == [b"other"]
+    async with quick.transaction():
+        await quick.run("INSERT INTO timerd_outbox (verb, `key`) VALUES (2, 'a')")
+    assert [row.payload for row in rows_in(await sealed(outbox))] == [b"first"]
+    assert (await sealed(outbox)).verb == 2
+    for each in (slow, quick):
+        await each.close()
+    await outbox.close()
+
+
+async def test_a_mysql_whose_commits_a_crash_undoes_is_not_used(mysql: MysqlServer, mysql_url: str) -> None:
+    shop = await MysqlShop.opened(mysql_url)
+    outbox = open_outbox(mysql_url)
+    await shop.run("SET GLOBAL innodb_flush_log_at_trx_commit = 2")
+    try:
+        with pytest.raises(DatabaseWrong, match="set innodb_flush_log_at_trx_commit to 1"):
+            await outbox.make()
+    finally:
+        await shop.run("SET GLOBAL innodb_flush_log_at_trx_commit = 1")
+    await outbox.make()
+    await shop.close()
+    await outbox.close()
+
+
+async def test_an_application_of_mysql_needs_to_insert_only(mysql_url: str) -> None:
+    outbox = open_outbox(mysql_url)
+    await outbox.make()
+    owner, name = await MysqlShop.opened(mysql_url), mysql_url.rpartition("/")[2]
+    await owner.run(f"CREATE USER {name}@'127.0.0.1'")
+    await owner.run(f"GRANT INSERT ON {name}.timerd_outbox TO {name}@'127.0.0.1'")
+    shop = await MysqlShop.opened(mysql_url.replace("//app@", f"//{name}@"))
+    async with shop.transaction():
+        await shop.run("INSERT INTO timerd_outbox (verb, `key`) VALUES (2, 'bill-42')")
+    with pytest.raises(shop.failures, match="SELECT command denied"):
+        await shop.run("SELECT * FROM timerd_outbox")
+    for each in (shop, owner):
+        await each.close()
+    assert (await outbox.facts()).rows == 1
     await outbox.close()

@@ -144,6 +144,10 @@ class FakeVerbs:
             raise NotFound(f"No task has the key {key!r}.", "KEY_NOT_FOUND", field="key")
         return self.keys[key]
 
+    async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
+        self._called("resolve_keys")
+        return [self.keys.get(key) for key in keys]
+
     def _matching(self, query: Query, after: Cursor | None) -> list[TaskView]:
         found = [
             view

@@ -32,7 +32,7 @@ Database = Annotated[
         "--database",
         metavar="URL",
         envvar="TIMERD_OUTBOX_DATABASE",
-        help="postgresql://USER@HOST/NAME or sqlite:///FILE.",
+        help="postgresql://USER@HOST/NAME, mysql://USER@HOST/NAME or sqlite:///FILE.",
     ),
 ]
 _SEALED = (
@@ -74,10 +74,11 @@ def init(
 
 
 def _sql_of(database: str) -> str:
-    from timerd.outbox.postgres_schema import DDL
-    from timerd.outbox.sqlite_schema import script
+    from timerd.outbox import mysql_schema, postgres_schema, sqlite_schema
 
-    return script() if database.startswith("sqlite") else DDL.strip()
+    if database.startswith(("mysql", "mariadb")):
+        return mysql_schema.script()
+    return sqlite_schema.script() if database.startswith("sqlite") else postgres_schema.DDL.strip()
 
 
 async def run(

@@ -3,7 +3,7 @@
     session.execute(outbox.schedule("bills", b"42", at=due, key="bill-42"))
 
 Each is an INSERT into the outbox of the session's own database, so it is committed or rolled back with the rest. On
-PostgreSQL and SQLite; the tables are made by `timerd outbox init`.
+PostgreSQL, MySQL, MariaDB and SQLite; the tables are made by `timerd outbox init`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ class _Entry(sa.Executable, sa.ClauseElement):
 def _in_postgresql(entry: _Entry, compiler: Any, **_: Any) -> str:  # noqa: ANN401 - as SQLAlchemy calls it
     options = {"fire_at_ms": "to_timestamp({} / 1000.0)", "options": "CAST({} AS jsonb)"}
     return _written(entry, compiler, "timerd.outbox", {"fire_at_ms": "fire_at"}, options)
+
+
+@compiles(_Entry, "mysql")
+@compiles(_Entry, "mariadb")
+def _in_mysql(entry: _Entry, compiler: Any, **_: Any) -> str:  # noqa: ANN401 - as SQLAlchemy calls it
+    return _written(entry, compiler, "timerd_outbox", {"key": "`key`"}, {})
 
 
 @compiles(_Entry, "sqlite")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
@@ -294,9 +294,9 @@ class KeyEntry:
 
 
 def _plain(form: Control | Move | KeyEntry) -> dict[str, Any]:
-    values = asdict(form)
-    del values["kept"]
-    return values
+    """Without copies of what is inside, which JSON has no need of and each write would wait for."""
+    return {name: getattr(form, name) for name in _FIELDS[type(form)]}
 
 
 _CONTROL, _MOVE, _KEY = field_names(Control), field_names(Move), field_names(KeyEntry)
+_FIELDS = {form: tuple(f.name for f in fields(form) if f.name != "kept") for form in (Control, Move, KeyEntry)}

@@ -1,7 +1,7 @@
 """The bytes of a sealed batch: what is written into it, and what is read from it again.
 
-A batch of schedules is one ScheduleBatchRequest. Cancels and moves are by key, for which there are single calls: such a
-batch is their requests one after the other, each behind its length.
+A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. Moves are by key, for which there
+are single calls: such a batch is their requests one after the other, each behind its length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 _LENGTH = struct.Struct(">I")
-AnyCall = pb.CancelRequest | pb.RescheduleRequest
 
 
 def schedule_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
@@ -47,22 +46,27 @@ def _write_items(items: pb.TaskItems, rows: Sequence[OutboxRow]) -> None:
             item.template.CopyFrom(template_of(row.queue, row.options))
 
 
-def calls_request(verb: RowVerb, request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
-    """Of cancels or moves."""
+def cancel_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
+    request = pb.CancelBatchRequest(namespace=rows[0].namespace, request_id=request_id, keys=[row.key for row in rows])
+    request.request_time.CopyFrom(timestamp_of_ms(made_ms))
+    return request.SerializeToString(deterministic=True)
+
+
+def moves_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
     made = timestamp_of_ms(made_ms)
     parts = []
     for index, row in enumerate(rows):
-        kind = pb.CancelRequest if verb is RowVerb.CANCEL else pb.RescheduleRequest
-        call = kind(namespace=row.namespace, request_id=f"{request_id}.{index}", key=row.key, request_time=made)
-        if isinstance(call, pb.RescheduleRequest):
-            call.fire_time.CopyFrom(timestamp_of_ms(row.fire_at_ms))
+        call = pb.RescheduleRequest(
+            namespace=row.namespace, request_id=f"{request_id}.{index}", key=row.key, request_time=made
+        )
+        call.fire_time.CopyFrom(timestamp_of_ms(row.fire_at_ms))
         data = call.SerializeToString(deterministic=True)
         parts += [_LENGTH.pack(len(data)), data]
     return b"".join(parts)
 
 
 def calls_in(request: bytes) -> list[bytes]:
-    """The single requests of a batch of cancels or moves."""
+    """The single requests of a batch of moves."""
     calls, at = [], 0
     while at < len(request):
         [length] = _LENGTH.unpack_from(request, at)
@@ -76,8 +80,10 @@ def rows_in(batch: SealedBatch) -> list[OutboxRow]:
     """The rows again, without their ids."""
     if batch.verb == RowVerb.SCHEDULE:
         return list(_scheduled(pb.ScheduleBatchRequest.FromString(batch.request)))
-    kind = pb.CancelRequest if batch.verb == RowVerb.CANCEL else pb.RescheduleRequest
-    return [_called(batch.verb, kind.FromString(each)) for each in calls_in(batch.request)]
+    if batch.verb == RowVerb.CANCEL:
+        cancels = pb.CancelBatchRequest.FromString(batch.request)
+        return [OutboxRow(0, RowVerb.CANCEL, cancels.namespace, "", 0, key, b"", "") for key in cancels.keys]
+    return [_moved(pb.RescheduleRequest.FromString(each)) for each in calls_in(batch.request)]
 
 
 def keys_in(batch: SealedBatch) -> frozenset[str]:
@@ -88,9 +94,8 @@ def keys_in(batch: SealedBatch) -> frozenset[str]:
     return frozenset(row.key for row in rows_in(batch))
 
 
-def _called(verb: int, call: AnyCall) -> OutboxRow:
-    fire_at_ms = ms_of_timestamp(call.fire_time) if isinstance(call, pb.RescheduleRequest) else 0
-    return OutboxRow(0, verb, call.namespace, "", fire_at_ms, call.key, b"", "")
+def _moved(call: pb.RescheduleRequest) -> OutboxRow:
+    return OutboxRow(0, RowVerb.RESCHEDULE, call.namespace, "", ms_of_timestamp(call.fire_time), call.key, b"", "")
 
 
 def _scheduled(request: pb.ScheduleBatchRequest) -> Iterator[OutboxRow]:

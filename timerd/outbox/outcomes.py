@@ -21,6 +21,7 @@ from timerd.v1 import timer_service_pb2 as pb
 _MENDED_LATER = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
 _TOO_OLD = "REQUEST_TOO_OLD"
 _OVERTAKEN = "OVERTAKEN"
+_NO_KEYS = "The server does not know cancels by many keys, for it is of an earlier release: bring it up to this one."
 
 
 class Next(Enum):
@@ -57,6 +58,8 @@ def kind_of(error: TimerdError, verb: int) -> Next:
 
 def of_whole(batch: SealedBatch, error: TimerdError) -> SendOutcome:
     """The call failed as a whole."""
+    if batch.verb == RowVerb.CANCEL and error.field == "task_ids":
+        return SendOutcome(Next.AGAIN, why=TimerdError(_NO_KEYS, code="UNIMPLEMENTED"))
     found = kind_of(error, batch.verb)
     if found is not Next.DONE:
         return SendOutcome(found, why=error)
@@ -74,8 +77,14 @@ def of_schedules(batch: SealedBatch, response: pb.ScheduleBatchResponse) -> Send
     return _of_each(batch, errors)
 
 
+def of_cancels(batch: SealedBatch, response: pb.CancelBatchResponse) -> SendOutcome:
+    """One that finds no task has nothing left to do."""
+    assert len(response.outcomes) == batch.tasks
+    return SendOutcome(Next.DONE)
+
+
 def of_calls(batch: SealedBatch, said: Sequence[TimerdError | None]) -> SendOutcome:
-    """`said`: of each cancel or move, in their order. A cancel that finds no task has nothing left to do."""
+    """`said`: of each move, in their order."""
     return _of_each(batch, {index: error for index, error in enumerate(said) if error is not None})
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import NamedTuple
 
-from timerd.outbox.messages import calls_request, schedule_request
+from timerd.outbox.messages import cancel_request, moves_request, schedule_request
 from timerd.outbox.rows import OutboxRow, RefusedRow, RowVerb, SealedBatch
 from timerd.outbox.template_options import template_of
 from timerd.sdk.values import InvalidTask
@@ -16,6 +15,7 @@ MOST_ROWS = 1_000
 MOST_BYTES = 4 << 20
 # Room for the numbers of all batches that halving one makes: a tree of n rows has less than 2 n.
 NUMBER_STEP = 2 * MOST_ROWS
+_MAKE = {RowVerb.SCHEDULE: schedule_request, RowVerb.CANCEL: cancel_request, RowVerb.RESCHEDULE: moves_request}
 
 
 class Sealing(NamedTuple):
@@ -60,9 +60,8 @@ def sealed(outbox: str, no: int, made_ms: int, rows: Sequence[OutboxRow]) -> Sea
 def batch_of(outbox: str, no: int, made_ms: int, rows: Sequence[OutboxRow]) -> SealedBatch:
     """`rows`: of one verb and namespace, at least one."""
     verb = rows[0].verb
-    make = schedule_request if verb == RowVerb.SCHEDULE else partial(calls_request, RowVerb(verb))
     is_ordered = any(row.key for row in rows)
-    request = make(f"{outbox}.{no}", made_ms, rows)
+    request = _MAKE[RowVerb(verb)](f"{outbox}.{no}", made_ms, rows)
     return SealedBatch(no, made_ms, verb, len(rows), is_ordered, rows[0].namespace, request)
 
 

@@ -8,18 +8,18 @@ from typing import Any
 import grpc.aio
 
 from timerd.outbox.messages import calls_in
-from timerd.outbox.outcomes import SendOutcome, of_calls, of_schedules, of_whole
+from timerd.outbox.outcomes import SendOutcome, of_calls, of_cancels, of_schedules, of_whole
 from timerd.outbox.rows import RowVerb, SealedBatch
 from timerd.sdk.transport import Connection, ConnectOptions
 from timerd.sdk.values import TimerdError, error_of_rpc
 from timerd.v1 import timer_service_pb2 as pb
 
-# Of cancels and moves so many at a time.
+# Of moves so many at a time.
 CALLS_AT_ONCE = 64
 _SERVICE = "/timerd.v1.TimerService/"
 _METHODS: dict[int, tuple[str, Any]] = {
     RowVerb.SCHEDULE: ("ScheduleBatch", pb.ScheduleBatchResponse),
-    RowVerb.CANCEL: ("Cancel", pb.CancelResponse),
+    RowVerb.CANCEL: ("CancelBatch", pb.CancelBatchResponse),
     RowVerb.RESCHEDULE: ("Reschedule", pb.RescheduleResponse),
 }
 
@@ -39,14 +39,14 @@ class GrpcSending:
         self._room = asyncio.Semaphore(CALLS_AT_ONCE)
 
     async def send(self, batch: SealedBatch) -> SendOutcome:
-        if batch.verb != RowVerb.SCHEDULE:
+        if batch.verb == RowVerb.RESCHEDULE:
             said = await asyncio.gather(*(self._call(batch.verb, each) for each in calls_in(batch.request)))
             return of_calls(batch, said)
         try:
             response: Any = await self._calls[batch.verb](batch.request, timeout=self._timeout_s)
         except grpc.aio.AioRpcError as failed:
             return of_whole(batch, error_of_rpc(failed))
-        return of_schedules(batch, response)
+        return of_schedules(batch, response) if batch.verb == RowVerb.SCHEDULE else of_cancels(batch, response)
 
     async def _call(self, verb: int, request: bytes) -> TimerdError | None:
         async with self._room:

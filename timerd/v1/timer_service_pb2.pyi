@@ -157,16 +157,18 @@ class CancelResponse(_message.Message):
     def __init__(self, outcome: _Optional[_Union[_task_pb2.CancelOutcome, str]] = ...) -> None: ...
 
 class CancelBatchRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_ids", "request_time")
+    __slots__ = ("namespace", "request_id", "task_ids", "request_time", "keys")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CancelBatchResponse(_message.Message):
     __slots__ = ("outcomes",)

@@ -15,9 +15,12 @@ from timerd.outbox.rows import OutboxRow
 from timerd.sdk.values import ConflictPolicy, TaskKeywords
 
 __all__ = ["cancel", "reschedule", "schedule"]
-_TABLES = {"postgresql": "timerd.outbox", "sqlite": "timerd_outbox"}
-# Column of SQLite -> how it is called in PostgreSQL, and what is made of its value there.
-_IN_POSTGRESQL = {"fire_at_ms": ("fire_at", "to_timestamp(%s / 1000.0)"), "options": ("options", "%s::jsonb")}
+_TABLES = {"postgresql": "timerd.outbox", "mysql": "timerd_outbox", "sqlite": "timerd_outbox"}
+# Column of SQLite -> how it is called elsewhere, and what is made of its value there.
+_ELSEWHERE = {
+    "postgresql": {"fire_at_ms": ("fire_at", "to_timestamp(%s / 1000.0)"), "options": ("options", "%s::jsonb")},
+    "mysql": {"key": ("`key`", "%s")},
+}
 
 
 def schedule(
@@ -45,7 +48,7 @@ def schedule(
 
     Raises:
         InvalidTask: a value is of a wrong form; nothing was written.
-        NotSupportedError: the database is neither PostgreSQL nor SQLite.
+        NotSupportedError: the database is none of PostgreSQL, MySQL, MariaDB and SQLite.
     """
     _write(to_schedule(queue, payload, at, key, namespace, on_conflict, fields), using)
 
@@ -64,9 +67,11 @@ def _write(row: OutboxRow, using: str) -> None:
     connection: Any = connections[using]
     table = _TABLES.get(connection.vendor)
     if table is None:
-        raise NotSupportedError(f"timerd's outbox is for PostgreSQL and SQLite; {using!r} is {connection.vendor}.")
+        raise NotSupportedError(
+            f"timerd's outbox is for PostgreSQL, MySQL, MariaDB and SQLite; {using!r} is {connection.vendor}."
+        )
     columns = columns_of(row)
-    forms = _IN_POSTGRESQL if connection.vendor == "postgresql" else {}
+    forms = _ELSEWHERE.get(connection.vendor, {})
     named = [forms.get(column, (column, "%s")) for column in columns]
     names, values = (", ".join(each) for each in zip(*named, strict=True))
     with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""The outbox's tables, in PostgreSQL and SQLite. Other databases are passed over: an outbox is for those two."""
+"""The outbox's tables, in PostgreSQL, MySQL, MariaDB and SQLite. Other databases are passed over."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from typing import Any
 
 from django.db import migrations
 
-from timerd.outbox import postgres_schema, sqlite_schema
+from timerd.outbox import mysql_schema, postgres_schema, sqlite_schema
 
 
 def make(_: Any, editor: Any) -> None:  # noqa: ANN401 - Django has no types
     """In the migration's own transaction."""
-    for statement in _statements(editor.connection.vendor, postgres_schema.DDL, sqlite_schema.statements()):
-        editor.connection.cursor().execute(statement)
+    made = {
+        "postgresql": [postgres_schema.DDL],
+        "mysql": mysql_schema.statements(),
+        "sqlite": sqlite_schema.statements(),
+    }
+    _run(editor, made)
 
 
 def drop(_: Any, editor: Any) -> None:  # noqa: ANN401 - Django has no types
-    for statement in _statements(editor.connection.vendor, postgres_schema.DROP, [*sqlite_schema.DROP]):
+    dropped = {
+        "postgresql": [postgres_schema.DROP],
+        "mysql": [*mysql_schema.DROP],
+        "sqlite": [*sqlite_schema.DROP],
+    }
+    _run(editor, dropped)
+
+
+def _run(editor: Any, statements: dict[str, list[str]]) -> None:  # noqa: ANN401 - Django has no types
+    for statement in statements.get(editor.connection.vendor, []):
         editor.connection.cursor().execute(statement)
-
-
-def _statements(vendor: str, postgresql: str, sqlite: list[str]) -> list[str]:
-    return {"postgresql": [postgresql], "sqlite": sqlite}.get(vendor, [])
 
 
 class OutboxTables(migrations.Migration):  # type: ignore[misc]  # Django has no types

@@ -120,22 +120,23 @@ def _is_given(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[
     it before, so that no other try of the call takes it back while this one cancels the row."""
     first = KeyEntry.from_bytes(reserved.stored)
     found: bytes | None = reserved.stored
-    wanted, latest_ms = _activated(first, mine), mine.position_ms
+    wanted, latest_ms, is_ours = _activated(first, mine), mine.position_ms, True
     for _ in range(MAX_TRIES):
         result: CasResult = yield TryCas(Cas(name, found, wanted, latest_ms + KEY_RETENTION_MS))
         if result.status is CasStatus.APPLIED or result.current == wanted:
-            return is_of(KeyEntry.from_bytes(wanted), mine)
+            return is_ours
         found = result.current
         entry = KeyEntry.from_bytes(found) if found is not None else first
         if found is None or (is_of(entry, mine) and not entry.active):
             # Forgotten already, and free; or another try of the call has reserved it since.
             yield from _end_named(entry, mine, reserved.replaces)
-            wanted, latest_ms = _activated(entry, mine), mine.position_ms
+            wanted, latest_ms, is_ours = _activated(entry, mine), mine.position_ms, True
             continue
         had = yield from has_had_key(entry, mine)
         if had is not Had.NEVER:
             return had is Had.ACTIVE
         wanted, latest_ms = yield from with_past(entry, mine, first.asked_ms)
+        is_ours = False
     raise StoreUnknown("Other calls change the key all the time: the task is stored, and may lose its key yet.")
 
 

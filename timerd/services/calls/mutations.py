@@ -24,7 +24,7 @@ from timerd.model.rows import RowGroup
 from timerd.model.task import MAX_BATCH_TASKS
 from timerd.model.task_ids import TaskIds
 from timerd.services.calls.due_times import DueClock, clock_of, refuse_long_past
-from timerd.services.calls.fields import at_most, limit_count, namespace_of, request_id_of
+from timerd.services.calls.fields import at_most, key_of, limit_count, namespace_of, request_id_of
 from timerd.services.calls.fields import queue_of as checked_queue
 from timerd.services.calls.many_ids import all_genuine, joined
 from timerd.services.calls.page_tokens import cursor_of, cursor_token
@@ -64,6 +64,8 @@ DEFAULT_REDRIVEN = 1_000
 # A millisecond or less for their ids, as columns.
 IDS_AT_ONCE = 2_000
 DEAD_LETTERS_AT_ONCE = 500
+# What they name is remembered as one register.
+MAX_BATCH_KEYS = 1_000
 
 
 def _first_ms(instants_ms: npt.NDArray[np.int64]) -> int:
@@ -171,9 +173,11 @@ class Mutations:
     async def cancel_batch(self, request: wire.CancelBatchRequest) -> wire.CancelBatchResponse:
         """Ids that cannot be of this namespace cost the engine nothing."""
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
-        limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
+        if not request.keys:
+            limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
         clock_of(request, self._verbs.now_ms()).refuse_too_old()
-        tasks = await self._genuine(namespace, request.task_ids)
+        of_keys = self._of_keys(namespace, request) if request.keys else None
+        tasks = await (of_keys or self._genuine(namespace, request.task_ids))
         known = tasks if isinstance(tasks, TaskIds) else [task for task in tasks if task is not None]
         said = await self._verbs.cancel(namespace, request_id, known) if known else ()
         self._cancelled(said)
@@ -182,6 +186,15 @@ class Mutations:
         answers = iter(said)
         outcomes = [_outcome(CancelAnswer.NOT_FOUND if task is None else next(answers)) for task in tasks]
         return wire.CancelBatchResponse(outcomes=outcomes)
+
+    async def _of_keys(self, namespace: str, request: wire.CancelBatchRequest) -> Sequence[TaskId | None]:
+        if request.task_ids:
+            raise Invalid("Both task_ids and keys are set: name the tasks in one way.", "keys")
+        limit_count(len(request.keys), MAX_BATCH_KEYS, "keys", "keys")
+        keys = [key_of(key, f"keys[{index}]") for index, key in enumerate(request.keys)]
+        if "" in keys:
+            raise Invalid("A key of the message is empty: give the key of a task, or leave it out.", "keys")
+        return await self._verbs.resolve_keys(namespace, keys, name_of(namespace, request))
 
     def _cancelled(self, answers: Sequence[CancelAnswer]) -> None:
         self.changed["cancelled"] += sum(map(is_, answers, repeat(CancelAnswer.CANCELLED)))

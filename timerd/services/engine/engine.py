@@ -49,6 +49,7 @@ from timerd.services.engine.ending import end_all
 from timerd.services.engine.engine_facts import Facts
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.keying import NO_KEYS, Keying
+from timerd.services.engine.many_keys import resolved_once
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.placed_ids import PlacedIds, homes_after
 from timerd.services.engine.placing import by_bucket, marked_late, placed_from, positioned
@@ -311,6 +312,10 @@ class Engine:
         if task is None:
             raise NotFound(f"No task has the key {key!r}.", "NOT_FOUND")
         return task
+
+    async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
+        names = [name_key(namespace, key) for key in keys]
+        return await resolved_once(names, request, self._time_ms, self._procedures)
 
     async def redrive(
         self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int

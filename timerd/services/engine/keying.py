@@ -29,6 +29,7 @@ from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import name_key
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.driving import Performs, drive
+from timerd.services.holding.shared_trips import SharedTrips
 
 _KEPT = b"kept"
 
@@ -62,23 +63,24 @@ class Keying:
         may_stay = any(policy is not Conflict.REPLACE for _, policy in tasks.keys.values())
         known = await self._recall(tasks) if may_stay else None
         left = [row for row in tasks.keys if known is None or row not in known]
-        work = [self._reserve(tasks, ids[row], row) for row in left]
+        together = SharedTrips(self._runner)
+        work = [self._reserve(tasks, ids[row], row, together) for row in left]
         found = dict(zip(left, await asyncio.gather(*work), strict=True))
         taken = {row: held.taken_by for row, held in found.items() if held.taken_by is not None}
         if may_stay and known is None:
             known = await self._decide(tasks, taken, now_ms)
             # Another try decided to write these, and had reserved their keys before.
             for row in taken.keys() - known.keys():
-                found[row] = await self._reserve(tasks, ids[row], row)
+                found[row] = await self._reserve(tasks, ids[row], row, self._runner)
         keys = _as_decided(tasks, known or {})
         for row, held in found.items():
             await self._sort(tasks, keys, row, held)
         return keys
 
-    async def _reserve(self, tasks: NewTasks, task: TaskId, row: int) -> Reserved:
+    async def _reserve(self, tasks: NewTasks, task: TaskId, row: int, runner: Performs) -> Reserved:
         key, policy = tasks.keys[row]
         name = name_key(tasks.namespace, key)
-        return await drive(reserve(name, task, policy, self._time_ms, tasks.asked_ms), self._runner)
+        return await drive(reserve(name, task, policy, self._time_ms, tasks.asked_ms), runner)
 
     async def _recall(self, tasks: NewTasks) -> dict[int, str] | None:
         """Row -> the task that has its key, as it was decided before; None: nothing was."""
@@ -111,10 +113,9 @@ class Keying:
         """After the rows are durable: why those are refused that are. Raises Aborted where all have lost their keys."""
         lost = await self._lost_before(tasks, ids, keys) if may_be_repeat else []
         ours = {row: held for row, held in keys.reserved.items() if row not in lost}
+        together = SharedTrips(self._runner)
         work = [
-            drive(
-                activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held, self._time_ms()), self._runner
-            )
+            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held, self._time_ms()), together)
             for row, held in ours.items()
         ]
         answers = await asyncio.gather(*work)

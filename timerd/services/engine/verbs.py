@@ -208,6 +208,10 @@ class Verbs(Protocol):
         """Raises NotFound."""
         ...
 
+    async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
+        """The tasks that have the keys; None: nobody has. See `resolve_key`."""
+        ...
+
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
         """The task that has the key; for the call with the hash `request` the one that had it when a try of that call
         first asked. Raises NotFound."""

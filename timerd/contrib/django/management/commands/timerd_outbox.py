@@ -38,8 +38,10 @@ def address_of(settings: dict[str, Any], vendor: str) -> str:
     """As `--database` takes it. Raises CommandError."""
     if vendor == "sqlite":
         return f"sqlite:///{settings['NAME']}"
+    if vendor == "mysql":
+        return _mysql_address_of(settings)
     if vendor != "postgresql":
-        raise CommandError(f"timerd's outbox is for PostgreSQL and SQLite, not {vendor}.")
+        raise CommandError(f"timerd's outbox is for PostgreSQL, MySQL, MariaDB and SQLite, not {vendor}.")
     parts = {name: settings.get(name.upper()) or "" for name in ("host", "port", "user", "password")}
     options = settings.get("OPTIONS") or {}
     if "service" in options:
@@ -49,3 +51,16 @@ def address_of(settings: dict[str, Any], vendor: str) -> str:
     parts |= {name: str(options[name]) for name in _PASSED_ON if name in options}
     query = urlencode({name: value for name, value in parts.items() if value})
     return f"postgresql:///{quote(str(settings['NAME']))}" + (f"?{query}" if query else "")
+
+
+def _mysql_address_of(settings: dict[str, Any]) -> str:
+    """A HOST that begins with a slash is a socket, as Django reads it."""
+    host, options = str(settings.get("HOST") or ""), settings.get("OPTIONS") or {}
+    query = {"unix_socket": host} if host.startswith("/") else {}
+    query |= {name: str(options[name]) for name in ("read_default_file",) if name in options}
+    query |= {"ssl_ca": str(options["ssl"]["ca"])} if options.get("ssl", {}).get("ca") else {}
+    user, password = (quote(str(settings.get(name) or ""), safe="") for name in ("USER", "PASSWORD"))
+    port = f":{settings['PORT']}" if settings.get("PORT") else ""
+    where = "" if host.startswith("/") else f"{host or '127.0.0.1'}{port}"
+    who = f"{user}:{password}@" if password else f"{user}@" if user else ""
+    return f"mysql://{who}{where}/{quote(str(settings['NAME']))}" + (f"?{urlencode(query)}" if query else "")
