@@ -14,7 +14,7 @@ from timerd.core.regulation.changing import (
     read_rules,
 )
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import HeldBack, RuleLimits
+from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits
 
 __all__ = [
     "AllRules",
@@ -22,6 +22,7 @@ __all__ = [
     "Identity",
     "KnownRules",
     "LimitChange",
+    "LimitLabels",
     "RuleChange",
     "RuleLimits",
     "change_limit",

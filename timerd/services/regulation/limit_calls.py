@@ -74,12 +74,14 @@ class LimitCalls:
         return await answered_once(self._verbs, name.namespace, request, wire.DeleteLimitResponse, carry_out)
 
     def _shown(self, name: LimitName, kept: NamedLimit) -> wire.NamedLimit:
-        shown = wire.NamedLimit(namespace=name.namespace, name=name.limit, revision=kept.revision)
-        if kept.limit is not None:
-            shown.limit.CopyFrom(wire_of_limit(kept.limit))
-        shown.queues.extend(self._limiting.listed_by(name)[:MOST_SHOWN])
-        shown.in_hand = self._regulating.in_hand(name)
-        return shown
+        return wire.NamedLimit(
+            namespace=name.namespace,
+            name=name.limit,
+            limit=wire_of_limit(kept.limit) if kept.limit is not None else None,
+            revision=kept.revision,
+            queues=self._limiting.listed_by(name)[:MOST_SHOWN],
+            in_hand=self._regulating.in_hand(name),
+        )
 
 
 def regulation_verbs(
