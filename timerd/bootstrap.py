@@ -65,6 +65,7 @@ from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
 from timerd.services.readiness import readiness_probe_of
 from timerd.services.regulation.limit_calls import regulation_verbs
+from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.told import RegulationPeerService, RuleTelling
 from timerd.services.schedules.backfill_calls import BackfillCalls
@@ -308,12 +309,14 @@ async def assemble(
         scheduler.memory.touched.update(queues)
         delivery.wake()
 
-    by_rules = RuleLimits(known, base.machine.known_hand, opened)
+    by_rules = RuleLimits(known, base.machine.known_hand, opened, base.machine.before.brought.doubt_ms)
     limits = [by_rules, *(limit() for limit in LIMITS)]
     delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
-    regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, others, opened, clock.boot_ms)
+    placing = Placing(base.machine.before.brought, scheduler.finder.queue_of, base.now_ms) if peers is None else None
+    rest = others, opened, clock.boot_ms, placing
+    regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     webhooks = _webhooks(config, delivery, clock)
     hanging_up = HangingUp()
@@ -459,7 +462,7 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.probe is not None
     api, probe = node.server.api, node.probe
-    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks
+    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks, node.limits
     observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
     return node, Watch(observed, probe, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
 from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
+from timerd.core.regulation import LimitLabels, RuleLimits
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
+from timerd.observability.limit_figures import LimitFigures, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
@@ -113,6 +115,7 @@ class Figures:
     health: HealthFigures
     schedules: ScheduleFigures
     webhooks: Mapping[QueueKey, WebhookFigures]
+    limits: Mapping[LimitLabels, LimitFigures]
 
     @property
     def saturation(self) -> float:
@@ -137,6 +140,7 @@ class Observed:
         ticks: TickWorker | None = None,
         zones: ZoneSweep | None = None,
         webhooks: Webhooks | None = None,
+        limits: RuleLimits | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -150,6 +154,7 @@ class Observed:
         self._ticks = ticks
         self._zones = zones
         self._sinks = webhooks.sinks if webhooks is not None else []
+        self._limits = limits
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
         self._read_s = -FACTS_EVERY_S
@@ -209,13 +214,18 @@ class Observed:
             health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
             webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
+            limits=limits_of(self._limits, lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
         known = {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
-        callers = [queue for queue in known if not queue.is_internal]
-        return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in callers}
+        return self._due_of(machines, [queue for queue in known if not queue.is_internal], now_ms)
+
+    def _due_of(
+        self, machines: Sequence[PartitionMachine], queues: Iterable[QueueKey], now_ms: int
+    ) -> Mapping[QueueKey, int]:
+        return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in queues}
 
     async def _refresh(self) -> None:
         """What the store knows; where it does not answer, what it said last."""

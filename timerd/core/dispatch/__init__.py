@@ -2,6 +2,7 @@
 
 from timerd.core.dispatch.admission import Admission
 from timerd.core.dispatch.before_restart import HeldTokens
+from timerd.core.dispatch.brought_back import BroughtBack
 from timerd.core.dispatch.deliveries import Deliveries
 from timerd.core.dispatch.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine
 from timerd.core.dispatch.demand import AHEAD_MS, FAR_AHEAD_MS, MAX_ASKED, Ask, Demand
@@ -26,6 +27,7 @@ __all__ = [
     "Allowance",
     "Ask",
     "Assignment",
+    "BroughtBack",
     "Credit",
     "Deliveries",
     "DeliveryMachine",

@@ -5,10 +5,13 @@ Nothing is known of such a delivery but its genuine token, so its lease goes by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from timerd.core.dispatch.brought_back import BroughtBack
+from timerd.core.dispatch.hand_count import HandCount
+from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey, delivery_id_of
 
 # The default attempt_timeout, for want of the task's own.
@@ -27,7 +30,10 @@ class HeldTokens:
 
 
 class BeforeRestart:
-    def __init__(self) -> None:
+    """`hand`: what workers have of a queue; `brought` counts there what they have from before."""
+
+    def __init__(self, hand: Callable[[QueueKey], HandCount]) -> None:
+        self.brought = BroughtBack(hand)
         # delivery id -> first named at; version of the latest attempt, that first named at
         self._named: dict[bytes, tuple[int, int, int]] = {}
 
@@ -44,6 +50,7 @@ class BeforeRestart:
         if delivery_id not in self._named or self.has_later(delivery_id, version):
             return False
         del self._named[delivery_id]
+        self.brought.over(delivery_id)
         return True
 
     def came_since(self, key: RowKey, since_ms: int) -> bool:
@@ -59,10 +66,12 @@ class BeforeRestart:
         """Their tasks are over, wherever they were."""
         if self._named:
             for delivery_id in ids:
-                self._named.pop(delivery_id, None)
+                if self._named.pop(delivery_id, None) is not None:
+                    self.brought.over(delivery_id)
 
     def forget(self, now_ms: int) -> None:
         """Named first, forgotten first; a few each time."""
         for delivery_id, (first_ms, *_) in [*islice(self._named.items(), _FORGOTTEN_AT_ONCE)]:
             if first_ms + 2 * HELD_MS <= now_ms:
                 del self._named[delivery_id]
+                self.brought.over(delivery_id)

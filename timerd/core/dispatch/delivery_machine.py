@@ -7,6 +7,7 @@ older attempt is ignored. A stream that breaks leaves its worker the grace to co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -86,7 +87,7 @@ class DeliveryMachine:
         self._names: dict[tuple[str, bytes], int] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
-        self.before = BeforeRestart()
+        self.before = BeforeRestart(self.hand)
         self._given_back = GivenBack()
         self._draining = False
 
@@ -298,11 +299,14 @@ class DeliveryMachine:
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
             gone += self._remove(worker, now_ms, out)
         self.before.forget(now_ms)
+        self.before.brought.lapse(now_ms)
         return out, gone
 
     def next_wake_ms(self) -> int | None:
         """When to call `tick`."""
         times = [*self._leaving.values()]
+        if (lapse_ms := self.before.brought.next_ms()) < math.inf:
+            times.append(int(lapse_ms))
         if (look_ms := self._flights.next_look_ms()) is not None:
             times.append(look_ms)
         return min(times, default=None)
@@ -424,11 +428,13 @@ class DeliveryMachine:
     ) -> None:
         """Not open here: held where the worker may have it from before a restart."""
         may_begin = not known_only and bool(delivery_id)
-        lease_ms = self.before.hold(delivery_id, parse_token(token).key.version, now_ms, until_ms, may_begin=may_begin)
+        named = parse_token(token)
+        lease_ms = self.before.hold(delivery_id, named.key.version, now_ms, until_ms, may_begin=may_begin)
         if lease_ms is None:
             out.lost.append(token)
         else:
             out.until[delivery_id] = lease_ms
+            self.before.brought.hold(delivery_id, Place(named.partition, named.key), lease_ms)
 
     def _remove(self, worker: int, now_ms: int, out: Settlement) -> list[QueueKey]:
         """The grace is over. The worker is gone when all that it had has failed."""

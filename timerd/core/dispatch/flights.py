@@ -348,7 +348,8 @@ class Flights:
         assert all(b.open == by_batch[n] > 0 for n, b in self._batches.items())
         assert sum(by_batch.values()) == len(self._slots)
         hands = {id(batch.hand): batch.hand for batch in self._batches.values()}
-        assert all(h.open == sum(b.open for b in self._batches.values() if b.hand is h) for h in hands.values())
+        for hand in hands.values():
+            assert hand.open - hand.brought == sum(b.open for b in self._batches.values() if b.hand is hand)
         assert {n for held in self._held.values() for n in held} == self._batches.keys()
         assert all(n in self._held[b.worker] for n, b in self._batches.items())
         assert all(

@@ -14,7 +14,7 @@ from timerd.core.regulation.changing import (
     read_rules,
 )
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import HeldBack, RuleLimits
+from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Identity",
     "KnownRules",
     "LimitChange",
+    "LimitLabels",
     "QuotaMeter",
     "RuleChange",
     "RuleLimits",

@@ -60,6 +60,11 @@ class KnownRules:
         """Those that there are."""
         return [name for name, kept in self._limits.items() if kept.limit is not None]
 
+    def counts_hands(self) -> bool:
+        """Whether there is a limit of what is in hand."""
+        limits = [*(rules.limit for rules in self._rules.values()), *(kept.limit for kept in self._limits.values())]
+        return any(limit is not None and limit.max_in_hand for limit in limits)
+
     def listed_by(self, name: LimitName) -> Set[QueueKey]:
         """The queues that list a limit."""
         return self._listed_by.get(name, _NOBODY)

@@ -19,14 +19,18 @@ from timerd.model.regulations import QueueLimit
 @dataclass(slots=True, eq=False)
 class LimitCount:
     """`name`: empty where it is that of one queue. `queues`: those whose deliveries count; `waiting`: those of which it
-    holds something back. `is_watched`: who waits is told of the next end of a delivery."""
+    holds something back. `is_from_before`: it was there when this instance began, so something may have been sent by it
+    that is not known here. `is_watched`: who waits is told of the next end of a delivery. `throttled`: how often a
+    queue had to wait."""
 
     name: str
     limit: QueueLimit
     queues: Collection[QueueKey]
+    is_from_before: bool
     rate: RateLimit | None = None
     waiting: set[QueueKey] = field(default_factory=set)
     is_watched: bool = False
+    throttled: int = 0
 
     def allow(self, tasks: int, in_hand: int, now_ms: int) -> Allowance:
         """How many of so many may go, while so many are in hand."""
@@ -37,6 +41,11 @@ class LimitCount:
             return Allowance(min(tasks, room), now_ms)
         return Allowance(min(tasks, room, self.rate.free(now_ms)), self.rate.next_ms(now_ms))
 
+    def hold_back(self, queue: QueueKey) -> None:
+        if queue not in self.waiting:
+            self.waiting.add(queue)
+            self.throttled += 1
+
     def sent(self, tasks: int, now_ms: int) -> int:
         """Returns when one more may go, by the rate."""
         if self.rate is None:
@@ -44,15 +53,14 @@ class LimitCount:
         self.rate.sent(tasks, now_ms)
         return self.rate.next_ms(now_ms)
 
-    def go_by(self, limit: QueueLimit, now_ms: int, *, is_full: bool) -> None:
-        """By this limit from now on. What was sent counts on, as long as there is a rate. `is_full`: of one that has
-        none yet, whether all of its burst may go at once."""
+    def go_by(self, limit: QueueLimit, now_ms: int) -> None:
+        """By this limit from now on. What was sent counts on, as long as there is a rate."""
         if limit == self.limit and (self.rate is not None) == bool(limit.rate):
             return
         if not limit.rate:
             self.rate = None
         elif self.rate is None:
-            self.rate = RateLimit(limit, now_ms, is_full=is_full)
+            self.rate = RateLimit(limit, now_ms, is_full=not self.is_from_before)
         else:
             self.rate = self.rate.changed(limit, now_ms)
         self.limit = limit

@@ -29,6 +29,14 @@ class HeldBack(NamedTuple):
     limit: str
 
 
+class LimitLabels(NamedTuple):
+    """What a limit is told by: the queue whose own it is, or its name; the other one is empty."""
+
+    namespace: str
+    queue: str
+    limit: str
+
+
 class _Applied(NamedTuple):
     """What a queue goes by, made of these rules at that time. No counts: it lists a limit that is not understood."""
 
@@ -39,15 +47,18 @@ class _Applied(NamedTuple):
 
 class RuleLimits:
     """Implements core.dispatch.Limit. `hand`: what workers have of a queue, None where they have nothing. `opened`: is
-    told of queues that were held back, when workers have less of something than they had."""
+    told of queues that were held back, when workers have less of something than they had. `doubt_ms`: until when nobody
+    knows what workers have from before a restart, now or later."""
 
     def __init__(
         self,
         known: KnownRules,
         hand: Callable[[QueueKey], HandCount | None],
         opened: Callable[[Collection[QueueKey]], None],
+        doubt_ms: Callable[[int], float] = float,
     ) -> None:
         self._known = known
+        self._doubt_ms = doubt_ms
         self._hand = hand
         self._opened = opened
         self._own: dict[QueueKey, LimitCount] = {}
@@ -75,7 +86,7 @@ class RuleLimits:
         counts = self._counts(queue, rules, now_ms)
         if counts is None:
             return HeldBack(math.inf, "")
-        asked = [(count.allow(1, self._in_hand(count), now_ms), count.name) for count in counts]
+        asked = [(self._allowed(count, 1, now_ms), count.name) for count in counts]
         return max([HeldBack(each.next_ms, name) for each, name in asked if not each.tasks], default=None)
 
     def sent(self, sent: Slice) -> float:
@@ -97,6 +108,16 @@ class RuleLimits:
             waiting |= count.waiting
         return waiting
 
+    def used(self) -> list[LimitLabels]:
+        """Limits by which something was sent or held back."""
+        own = [LimitLabels(*queue, "") for queue in self._own]
+        return own + [LimitLabels(name.namespace, "", name.limit) for name in self._named]
+
+    def count_of(self, labels: LimitLabels) -> LimitCount:
+        """Of one that is used."""
+        namespace, queue, limit = labels
+        return self._named[LimitName(namespace, limit)] if limit else self._own[QueueKey(namespace, queue)]
+
     def in_hand_of(self, queues: Iterable[QueueKey]) -> int:
         """Deliveries of theirs that workers have."""
         hands = map(self._hand, queues)
@@ -108,19 +129,23 @@ class RuleLimits:
         """Of several that allow nothing, the one that does so for longest says when to ask again."""
         least, next_ms = tasks, float(now_ms)
         for count in counts:
-            allowed = count.allow(tasks, self._in_hand(count), now_ms)
+            allowed = self._allowed(count, tasks, now_ms)
             least = min(least, allowed.tasks)
             if allowed.tasks:
                 count.waiting.discard(queue)
                 continue
-            count.waiting.add(queue)
+            count.hold_back(queue)
             next_ms = max(next_ms, allowed.next_ms)
             if allowed.next_ms == math.inf:
                 self._watch(count)
         return Allowance(least, next_ms)
 
-    def _in_hand(self, count: LimitCount) -> int:
-        return self.in_hand_of(count.queues) if count.limit.max_in_hand else 0
+    def _allowed(self, count: LimitCount, tasks: int, now_ms: int) -> Allowance:
+        if not count.limit.max_in_hand:
+            return count.allow(tasks, 0, now_ms)
+        if count.is_from_before and (known_ms := self._doubt_ms(now_ms)) > now_ms:
+            return Allowance(0, known_ms)
+        return count.allow(tasks, self.in_hand_of(count.queues), now_ms)
 
     def _watch(self, count: LimitCount) -> None:
         """Nothing more is sent by it until one of its deliveries has ended, so all of them are known now."""
@@ -162,8 +187,9 @@ class RuleLimits:
         if rules.limit is None:
             self._own.pop(queue, None)
         else:
-            own = self._own.setdefault(queue, LimitCount("", rules.limit, (queue,)))
-            own.go_by(rules.limit, now_ms, is_full=not self._known.is_from_before(queue))
+            is_from_before = self._known.is_from_before(queue)
+            own = self._own.setdefault(queue, LimitCount("", rules.limit, (queue,), is_from_before))
+            own.go_by(rules.limit, now_ms)
             counts.append(own)
         for each in rules.limits:
             if (count := self._made_named(LimitName(queue.namespace, each), now_ms)) is None:
@@ -177,8 +203,10 @@ class RuleLimits:
             return None
         count = self._named.get(name)
         if count is None:
-            count = self._named[name] = LimitCount(name.limit, kept.limit, self._known.listed_by(name))
-        count.go_by(kept.limit, now_ms, is_full=not self._known.was_there_before(name))
+            is_from_before = self._known.was_there_before(name)
+            count = LimitCount(name.limit, kept.limit, self._known.listed_by(name), is_from_before)
+            self._named[name] = count
+        count.go_by(kept.limit, now_ms)
         return count
 
     def _leave(self, queue: QueueKey) -> None:

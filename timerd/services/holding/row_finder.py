@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from timerd.core.protocol import Located, locate, waits_for
+from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.ports import Store
@@ -31,6 +32,14 @@ class RowFinder:
         shard = extra.home_shard if extra.home_position_ms >= 0 else partition.shard
         prefix, item = key.digest[:12], int.from_bytes(key.digest[12:], "big")
         return TaskId(home_ms, shard, template.scope, template.priority, prefix, item, b"")
+
+    async def queue_of(self, partition: Partition, key: RowKey) -> QueueKey | None:
+        """Of a delivery's task, by the row that was sent. None: it is there no more."""
+        found = (await self._store.find(partition, [(key.position_ms, key.digest)]))[0]
+        if not len(found.rows):
+            return None
+        template = found.rows.template_of(0)
+        return QueueKey(template.namespace, template.queue)
 
     async def look(self, partition: Partition, key: RowKey) -> Located | None:
         """The row that waits in the place of this delivery. None: it ended, or another attempt took over."""

@@ -25,6 +25,7 @@ from timerd.model.regulations import Mode, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
+from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.told import RuleTelling
 
 READ_EVERY_MS = 10_000
@@ -36,7 +37,7 @@ _UNDERSTANDING = {REGULATES: "goes by the rules of queues", EXPIRES_AFTER: "know
 
 class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
-    `boot_ms`: a clock that is never set."""
+    `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted."""
 
     def __init__(
         self,
@@ -47,14 +48,16 @@ class Regulating:
         others: RuleTelling | None,
         opened: Callable[[Collection[QueueKey]], None],
         boot_ms: Callable[[], float],
+        placing: Placing | None = None,
     ) -> None:
         self.known = known
-        self._limits = limits
+        self.limits = limits
         self._runner = runner
         self._membership = membership
         self._others = others
         self._opened = opened
         self._boot_ms = boot_ms
+        self._placing = placing
         self._read_at_ms = -float("inf")
 
     # -- what this instance goes by -------------------------------------------------------------------------------
@@ -62,6 +65,8 @@ class Regulating:
     async def begin(self) -> None:
         """It has joined: from here on it hears what is changed."""
         self._membership.on_lapse(self.known.lapse)
+        if self._placing is not None:
+            self._placing.begin()
         await self.step()
 
     async def run(self) -> None:
@@ -74,6 +79,9 @@ class Regulating:
         """What is due now."""
         if not self.known.is_read or self._boot_ms() >= self._read_at_ms + READ_EVERY_MS:
             await surely(self._read())
+        if self._placing is not None and not self._placing.is_done() and self.known.counts_hands():
+            await surely(self._placing.step())
+            self._opened(self.limits.changed())
 
     async def _read(self) -> None:
         life, began_ms = self.known.life, self._boot_ms()
@@ -93,7 +101,7 @@ class Regulating:
     def _open(self, queues: Collection[QueueKey]) -> None:
         """And all that were held back by limits: these may be others by now."""
         if queues:
-            self._opened({*queues, *self._limits.changed()})
+            self._opened({*queues, *self.limits.changed()})
 
     def check_intake(self, queue: QueueKey, now_ms: int) -> None:
         """Raises QueueShut where the queue takes no new tasks in, and Unavailable where that is not known yet."""
@@ -113,11 +121,11 @@ class Regulating:
 
     def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
         """By which limit, and until when. None: its limits allow one more now."""
-        return self._limits.held_back(queue, now_ms)
+        return self.limits.held_back(queue, now_ms)
 
     def in_hand(self, name: LimitName) -> int:
         """Deliveries that workers have of the queues that list a limit."""
-        return self._limits.in_hand_of(self.known.listed_by(name))
+        return self.limits.in_hand_of(self.known.listed_by(name))
 
     def opened(self, queues: Collection[QueueKey]) -> None:
         """Their limits are other ones now."""

@@ -1,0 +1,38 @@
+"""Limits as metrics."""
+
+from __future__ import annotations
+
+from tests.observability.watched_node import watched
+from timerd.core.regulation import LimitLabels
+from timerd.observability.collector import exposition
+from timerd.testing import Server
+from timerd.worker import Delivery
+
+STRIPE, OWN = LimitLabels("default", "", "stripe"), LimitLabels("default", "refunds", "")
+
+
+async def test_what_is_in_hand_and_waits_by_limit() -> None:
+    async with Server() as server:
+        client, worker = server.client(), server.worker()
+
+        @worker.on("charges", concurrency=16)
+        @worker.on("refunds", concurrency=16)
+        async def works(_: Delivery) -> None:
+            await server.sleep(seconds=60)
+
+        await worker.start()
+        await client.limits.put("stripe", max_in_hand=3)
+        await client.queues.put("charges", limits=["stripe"])
+        await client.queues.put("refunds", limits=["stripe"], rate="1/s", burst=1)
+        for queue in ["charges"] * 4 + ["refunds"] * 2:
+            await client.schedule(queue, b"", delay=1)
+        await server.advance(seconds=10)
+        with watched(server.node) as observed:
+            figures = await observed.figures()
+        stripe, own = figures.limits[STRIPE], figures.limits[OWN]
+        assert (stripe.in_hand, stripe.capacity, stripe.waiting) == (3, 3, 3)
+        assert (own.capacity, stripe.throttled > 0) == (0, True)
+        text = exposition(figures).decode()
+        assert 'timerd_limit_in_hand{limit="stripe",namespace="default",queue=""} 3.0' in text
+        assert 'timerd_limit_waiting{limit="stripe",namespace="default",queue=""} 3.0' in text
+        assert f'timerd_limit_throttled_total{{limit="",namespace="default",queue="refunds"}} {own.throttled}.0' in text

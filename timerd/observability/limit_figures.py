@@ -1,0 +1,55 @@
+"""Limits as metrics: how much of each is used, what waits for it, and how often something had to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from timerd.core.regulation import LimitLabels, RuleLimits
+from timerd.core.taken import QueueKey
+
+# Limits beyond so many are not told apart: they have no figures.
+MOST_LIMITS = 200
+_LABELS = LimitLabels._fields
+
+
+class LimitFigures(NamedTuple):
+    """`capacity`: how many may be in hand, 0 for any number; `waiting`: due tasks in memory of queues that it holds
+    back; `throttled`: how often a queue had to wait for it."""
+
+    in_hand: int
+    capacity: int
+    waiting: int
+    throttled: int
+
+
+def limits_of(
+    limits: RuleLimits | None, due: Callable[[Collection[QueueKey]], int]
+) -> Mapping[LimitLabels, LimitFigures]:
+    """`due`: how many tasks of these queues are due in memory."""
+    if limits is None:
+        return {}
+    found = sorted(limits.used())[:MOST_LIMITS]
+    counts = [(labels, limits.count_of(labels)) for labels in found]
+    return {
+        labels: LimitFigures(
+            limits.in_hand_of(count.queues), count.limit.max_in_hand, due(count.waiting), count.throttled
+        )
+        for labels, count in counts
+    }
+
+
+def limit_metrics(limits: Mapping[LimitLabels, LimitFigures]) -> Iterator[Metric]:
+    hand = GaugeMetricFamily("timerd_limit_in_hand", "Deliveries that count for a limit.", labels=_LABELS)
+    most = GaugeMetricFamily("timerd_limit_capacity", "How many may be in hand; 0 for any number.", labels=_LABELS)
+    waiting = GaugeMetricFamily("timerd_limit_waiting", "Due tasks that the limit holds back.", labels=_LABELS)
+    throttled = CounterMetricFamily(
+        "timerd_limit_throttled", "How often a queue with something due had to wait for the limit.", labels=_LABELS
+    )
+    families: Sequence[GaugeMetricFamily | CounterMetricFamily] = (hand, most, waiting, throttled)
+    for labels, each in limits.items():
+        for family, number in zip(families, each, strict=True):
+            family.add_metric(labels, number)
+    yield from families
