@@ -82,6 +82,9 @@ def test_a_turn_is_excused_only_where_no_server_could_have_given_it_out() -> Non
     assert turns([*TURNS[1:], replace(overtaken, due_s=11.5)], CALLS, killed) == []
     assert turns([*TURNS[1:], overtaken], CALLS, replace(CYCLES, away=[(11.0, 17.0), (19.0, 23.0)])) == []
     assert turns(TURNS[1:], CALLS, replace(CYCLES, away=[(11.0, 12.0)])) == ["a has lost turn 1"]
+    # A server that waits for a processor is late for all.
+    assert turns(TURNS[1:], CALLS, replace(CYCLES, starved=[(14.0, 15.0)])) == []
+    assert turns(TURNS[1:], CALLS, replace(CYCLES, starved=[(22.0, 23.0)])) == ["a has lost turn 1"]
 
 
 def test_a_member_that_never_had_a_turn_has_lost_all_of_them() -> None:

@@ -16,14 +16,14 @@ CYCLE_S, POLL_S, LOOKS, MEMBERS = 30.0, 7.0, 400, 60
 def test_it_takes_whom_a_search_would_take(seed: int, batch: int) -> None:
     """Many are equal, as all times are whole seconds; a third fail, and some end at the look itself or long after."""
     chance = np.random.default_rng(seed)
-    first_s = chance.integers(0, 30, MEMBERS).astype(float)
+    first_s = chance.integers(0, 30, MEMBERS).astype(np.float64)
     line = DueLine(first_s, CYCLE_S, POLL_S)
     due_s, succeeded_s = first_s.copy(), first_s - CYCLE_S
     for look in range(LOOKS):
         now_s = look * POLL_S
         taken = longest_ago(np.flatnonzero(due_s <= now_s), succeeded_s, batch)
         assert line.take(look, batch).tolist() == taken.tolist()
-        ended_s = now_s + chance.integers(0, 20, len(taken))
+        ended_s = now_s + chance.integers(0, 20, len(taken)).astype(np.float64)
         is_done = chance.random(len(taken)) > 1 / 3
         line.ended(look, taken, ended_s, is_done)
         succeeded_s[taken[is_done]] = ended_s[is_done]

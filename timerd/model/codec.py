@@ -39,6 +39,11 @@ def dump_json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
 
 
+def load_json(stored: bytes) -> Any:  # noqa: ANN401 - as it stood there
+    """The inverse of `dump_json`. `json.loads` would find out first which Unicode it is."""
+    return json.loads(stored.decode())
+
+
 def field_names(form: Any) -> Set[str]:  # noqa: ANN401 - a dataclass
     """Those that this release knows, in the order in which they are written."""
     return dict.fromkeys(each.name for each in fields(form) if each.name != "kept").keys()
@@ -91,7 +96,7 @@ def needing(*names: str) -> str:
 
 def check_understood(what: str, kept: str) -> None:
     """Raises NotUnderstood."""
-    if lacks := lacking(kept):
+    if kept and (lacks := lacking(kept)):
         raise NotUnderstood(what, lacks)
 
 

@@ -7,7 +7,6 @@ repeats a step takes it from there and computes nothing anew (tests/models/sched
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -15,7 +14,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Any, NamedTuple
 
-from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
+from timerd.model.codec import check_understood, dump_json, field_names, load_json, split_known, with_kept
 from timerd.model.cycles import CYCLE, CycleShape
 from timerd.model.identity import PREFIX_BYTES
 from timerd.model.overlap import NOTHING_OPEN, Overlap, OverlapState
@@ -163,7 +162,7 @@ class Schedule:
     @classmethod
     def from_bytes(cls, stored: bytes) -> Schedule:
         """Raises NotUnderstood."""
-        values, kept = split_known(json.loads(stored), _SCHEDULE)
+        values, kept = split_known(load_json(stored), _SCHEDULE)
         check_understood("A schedule", kept)
         values["state"] = ScheduleState(values["state"])
         for name in ("ahead", "left"):
@@ -238,7 +237,7 @@ class Definition:
     @classmethod
     def from_bytes(cls, stored: bytes) -> Definition:
         """Raises NotUnderstood."""
-        values, kept = split_known(json.loads(stored), _DEFINITION)
+        values, kept = split_known(load_json(stored), _DEFINITION)
         check_understood("The definition of a schedule", kept)
         return cls(
             Spec.from_json(values["spec"]),
@@ -269,7 +268,7 @@ class Tick:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Tick:
-        return cls(*json.loads(stored)[:6])
+        return cls(*load_json(stored)[:6])
 
     @property
     def prefix(self) -> bytes:

@@ -49,7 +49,7 @@ class Unanswered:
 @dataclass(frozen=True, slots=True)
 class Cycles:
     """What is judged of a cycle: its numbers from `first` to before `end`, in which the members `always` were there.
-    `away`: spans in which there was no server."""
+    `away`: spans in which there was no server; `starved`: in which it waited for a processor."""
 
     origin_s: float
     period_s: float
@@ -57,6 +57,7 @@ class Cycles:
     end: int
     always: frozenset[str]
     away: Sequence[tuple[float, float]] = ()
+    starved: Sequence[tuple[float, float]] = ()
 
     def number(self, due_s: float) -> int:
         return int((due_s - self.origin_s) // self.period_s)
@@ -68,6 +69,9 @@ class Cycles:
             yield from_s, killed_s
             from_s = ready_s
         yield from_s, inf
+
+    def is_starved(self, begin_s: float, end_s: float) -> bool:
+        return any(from_s < end_s and until_s > begin_s for from_s, until_s in self.starved)
 
 
 class LostTurn(NamedTuple):
@@ -130,7 +134,8 @@ def turns(
 def lost(handled: Sequence[Handled], cycles: Cycles) -> list[LostTurn]:
     """A turn is lost when its task expires, which is at the member's next moment. It had a server where one lived for
     all of that time, or gave out a turn that was due later and lived on for long enough to give out this one as
-    well. How long a server takes to start, and a worker to find it, excuses nothing by itself."""
+    well. How long a server takes to start, and a worker to find it, excuses nothing by itself; that others had the
+    processor does."""
     dues: defaultdict[str, list[float]] = defaultdict(list)
     for each in handled:
         dues[each.what].append(each.due_s)
@@ -157,6 +162,8 @@ def _window(dues_s: Sequence[float], number: int, cycles: Cycles) -> tuple[float
 def _was_served(from_s: float, until_s: float, handled: Sequence[Handled], cycles: Cycles) -> bool:
     for born_s, killed_s in cycles.lives():
         begin_s, end_s = max(born_s, from_s), min(killed_s, until_s)
+        if cycles.is_starved(begin_s, end_s):
+            continue
         if begin_s == from_s and end_s == until_s:
             return True
         later = [each.began_s for each in handled if begin_s <= each.began_s < end_s and each.due_s > from_s]

@@ -32,6 +32,8 @@ DELAY_S = 1.0
 PERIOD_S, SLOTS = 5, 5
 ALWAYS, GUESTS, HEAVY = 40, 6, 8
 RATE_PER_S = 150
+# How often it is looked how long the server waited for a processor, and of which share of the time it may.
+LOOK_S, MOST_WAITED = 0.5, 0.2
 MINUTE = timedelta(minutes=1)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Who was not answered asks again.
@@ -57,12 +59,14 @@ class Logs:
     calls: list[MemberCall] = field(default_factory=list)
     unanswered: list[Unanswered] = field(default_factory=list)
     away: list[tuple[float, float]] = field(default_factory=list)
+    starved: list[tuple[float, float]] = field(default_factory=list)
     moved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`excused`: turns that were lost for want of a server. `wrong`: sentences."""
+    """`excused`: turns that were lost for want of a server. `starved_s`: for how long it was
+    kept waiting for a processor. `wrong`: sentences."""
 
     kills: int
     backfilled: int
@@ -73,6 +77,7 @@ class Verdict:
     unanswered: int
     moved: int
     excused: int
+    starved_s: int
     wrong: list[str]
 
 
@@ -86,7 +91,7 @@ async def run(settings: Settings, folder: Path, killed: Callable[[int], None]) -
         async with Client(server.address, timeout=60) as client:
             play = _Play(settings, server, client, logs, chance)
             await play.begin()
-            guests = asyncio.create_task(play.guests())
+            guests, watching = asyncio.create_task(play.guests()), asyncio.create_task(play.watch())
             for number in range(settings.kills):
                 await asyncio.sleep(chance.uniform(*settings.between_s))
                 await play.kill()
@@ -96,6 +101,7 @@ async def run(settings: Settings, folder: Path, killed: Callable[[int], None]) -
             play.is_over.set()
             await guests
             await play.end()
+            watching.cancel()
             return play.verdict()
     finally:
         await worker.stop()
@@ -158,6 +164,15 @@ class _Play:
         await asyncio.to_thread(self.server.start)
         self.logs.away.append((killed_s, time.time()))
 
+    async def watch(self) -> None:
+        """Until it is cancelled. On a machine that others use up no turn comes in time."""
+        while True:
+            pid, waited_s, from_s = self.server.pid, _waited_s(self.server.pid), time.time()
+            await asyncio.sleep(LOOK_S)
+            until_s = time.time()
+            if pid == self.server.pid and _waited_s(pid) - waited_s > MOST_WAITED * (until_s - from_s):
+                self.logs.starved.append((from_s, until_s))
+
     async def guests(self) -> None:
         """Members that come and go, each call until it is answered."""
         present: set[str] = set()
@@ -208,7 +223,7 @@ class _Play:
         logs, instants = self.logs, self.settings.instants
         expected = [(self.start + n * MINUTE).isoformat() for n in range(instants)]
         always = frozenset([f"always-{n}" for n in range(ALWAYS)] + [f"heavy-{n}" for n in range(HEAVY)])
-        cycles = Cycles(0.0, PERIOD_S, self.first, self.last, always, logs.away)
+        cycles = Cycles(0.0, PERIOD_S, self.first, self.last, always, logs.away, logs.starved)
         wrong = [
             *once_each(logs.backfill, expected),
             *apart(logs.delay, DELAY_S),
@@ -223,7 +238,16 @@ class _Play:
             len(logs.calls),
             len(logs.unanswered),
         )
-        return Verdict(len(logs.away), *counts, logs.moved, excused, wrong)
+        starved_s = round(sum(until_s - from_s for from_s, until_s in logs.starved))
+        return Verdict(len(logs.away), *counts, logs.moved, excused, starved_s, wrong)
+
+
+def _waited_s(pid: int) -> float:
+    """How long the main thread of a process has waited for a processor so far; 0 where the kernel does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0
 
 
 async def _answered(call: Callable[[], Any]) -> Any:  # noqa: ANN401 - of each call

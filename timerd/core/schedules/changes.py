@@ -87,8 +87,8 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
                 field=f"{name.kind}_id",
             )
         now_ms, zone = world.now_ms(), definition.spec.zone
-        yield from computed_by(world.zones, zone, 0, now_ms)
-        fresh = new_schedule(request, definition, world)
+        generation = yield from computed_by(world.zones, zone, 0, now_ms)
+        fresh = new_schedule(request, definition, generation, world)
         yield from announce_namespaces([name], world)
         yield WriteEntries(new_entries(name, fresh, definition))
         generation = yield from computed_by(world.zones, zone, 0, now_ms, anew=True)
@@ -101,7 +101,8 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
     raise busy()
 
 
-def new_schedule(request: str, definition: Definition, world: World) -> Schedule:
+def new_schedule(request: str, definition: Definition, generation: int, world: World) -> Schedule:
+    """As it is if no other data come into force meanwhile."""
     now_ms = world.now_ms()
     return Schedule(
         world.token(),
@@ -113,11 +114,15 @@ def new_schedule(request: str, definition: Definition, world: World) -> Schedule
         remaining=definition.policies.max_count or -1,
         requests=(request,),
         overlap=OverlapState(ended_ms=now_ms) if definition.spec.fixed_delay_ms else NOTHING_OPEN,
+        zones=generation,
+        tzdata=world.tzdata,
     )
 
 
 def armed_by(generation: int, fresh: Schedule, world: World) -> Schedule:
     """Z2: by whose data its instants are computed."""
+    if (fresh.zones, fresh.tzdata) == (generation, world.tzdata):
+        return fresh
     return replace(fresh, zones=generation, tzdata=world.tzdata)
 
 

@@ -43,7 +43,12 @@ def create_many(wanted: Sequence[WantedSchedule], world: World) -> Procedure[lis
     stored: Sequence[bytes | None] = yield ReadRegisters([each.name.key for each in wanted])
     new = [each for each, entry in zip(wanted, stored, strict=True) if entry is None]
     computed = yield from computed_together(world.zones, [each.zone for each in new], world.now_ms())
-    pairs = [(each, new_schedule(each.request, each.definition, world)) for each in new if each.zone in computed]
+    now = world.at_one_moment()
+    pairs = [
+        (each, new_schedule(each.request, each.definition, computed[each.zone], now))
+        for each in new
+        if each.zone in computed
+    ]
     if not pairs:
         return [None] * len(wanted)
     yield from announce_namespaces([each.name for each, _ in pairs], world)
@@ -59,12 +64,13 @@ def _armed(pairs: Sequence[Pair], world: World) -> Procedure[tuple[list[Pair], l
     generations = yield from computed_together(world.zones, [each.zone for each, _ in pairs], world.now_ms(), anew=True)
     armed: list[Pair] = []
     rows: list[OccurrenceRow] = []
+    now = world.at_one_moment()
     for each, entry in pairs:
         if each.zone not in generations:
             continue
-        fresh = armed_by(generations[each.zone], entry, world)
+        fresh = armed_by(generations[each.zone], entry, now)
         try:
-            rows.append((yield from first_tick_row(each.name, fresh, each.definition, world)))
+            rows.append((yield from first_tick_row(each.name, fresh, each.definition, now)))
         except ZonesDiffer:
             continue
         armed.append((each, fresh))

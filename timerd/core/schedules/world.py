@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from timerd.core.protocol import Call, FindEntries, Forgotten, Procedure, ReadRegister, place_message
 from timerd.core.schedules.spec_times import SpecTimes, times_now
@@ -48,6 +48,11 @@ class World:
     def tzdata(self) -> str:
         """The release by which this instance computes."""
         return self.zones.version if self.zones is not None else ""
+
+    def at_one_moment(self) -> World:
+        """For what is computed without a step in between: the clock is read once."""
+        now_ms = self.now_ms()
+        return replace(self, now_ms=lambda: now_ms)
 
 
 class MissedPlace(Exception):

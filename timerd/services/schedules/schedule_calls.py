@@ -157,8 +157,9 @@ class ScheduleCalls:
         limit = at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
         found, place = await self._schedules.page(namespace, place_of(request), limit)
         shown = [schedule_of(each, brief=True) async for _, each in in_slices(found)]
+        chooses = request.labels or request.states or request.zone or request.prefix
         return wire.ListSchedulesResponse(
-            schedules=[each for each in shown if _is_asked_for(each, request)],
+            schedules=[each for each in shown if _is_asked_for(each, request)] if chooses else shown,
             next_page_token=token_of(request, place) if place is not None else "",
         )
 
