@@ -310,7 +310,10 @@ async def assemble(
 
     by_rules = RuleLimits(known, base.machine.hand, opened)
     limits = [by_rules, *(limit() for limit in LIMITS)]
-    delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
+    announced = base.membership.announced
+    delivery = Delivery(
+        firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits, announced=announced
+    )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, others, opened, clock.boot_ms)

@@ -113,6 +113,7 @@ class Again(NamedTuple):
     position_ms: int
     failed_at_ms: int
     last_error: str
+    progress: str = ""
 
 
 class OpenDelivery(NamedTuple):

@@ -63,6 +63,8 @@ class Carry(NamedTuple):
     lease_until_ms: int = 0
     failed_at_ms: int = 0
     last_error: str = ""
+    # What the attempt that failed had said last (model/progress.py).
+    progress: str = ""
 
     def to_json(self) -> bytes:
         """As `dump_json` would write it, put together by hand: a worker that dies leaves tens of thousands."""
@@ -73,9 +75,10 @@ class Carry(NamedTuple):
         )  # fmt: skip
 
     def _rest(self) -> bytes:
-        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error = self
-        return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b}' % (
-            position_ms, version, lease_until_ms, failed_at_ms, _text(last_error),
+        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error, progress = self
+        said = b',"progress":%b' % dump_json(progress) if progress else b""
+        return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b%b}' % (
+            position_ms, version, lease_until_ms, failed_at_ms, _text(last_error), said,
         )  # fmt: skip
 
     @classmethod
@@ -88,7 +91,7 @@ class Carry(NamedTuple):
         return cls(source, CarryReason(stored["reason"]), Partition(*stored["target"]), **rest)
 
 
-_REST = frozenset(("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error"))
+_REST = frozenset(("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error", "progress"))
 
 
 @lru_cache(maxsize=64)

@@ -137,6 +137,8 @@ class Extra:
     deliveries: int = 0
     # Of a task of a schedule: what its delivery says of it (model/occurrences.py).
     occurrence: str = ""
+    # What the attempts before have said last (model/progress.py).
+    progress: str = ""
     kept: str = ""
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -30,13 +30,15 @@ class Action(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why attempts failed, and when they go on: `delay_ms` where the worker said so, else by the retry policy.
-    `lost`: the worker went away, which is seldom the task's fault: after its first attempt it goes on at once."""
+    `lost`: the worker went away, which is seldom the task's fault: after its first attempt it goes on at once.
+    `progress`: what the attempt had said last."""
 
     at_ms: int
     error: str
     delay_ms: int | None = None
     lost: bool = False
     hopeless: bool = False
+    progress: str = ""
 
 
 # Of a task that lives on: as in TaskState.
@@ -110,9 +112,12 @@ def fail(settlement: Settlement, batch: Batch, rows: Sequence[int], failure: Fai
     for row in rows:
         key = batch.key(row)
         if at_once[kinds[row]] and attempt_of(key.version) == 1:
-            _go_on(settlement, taken, row, key, failure, next_position_ms(key.position_ms, at_ms, 0))
+            position_ms = next_position_ms(key.position_ms, at_ms, 0)
+            again = Again(taken.partition, key, position_ms, at_ms, failure.error, batch.progress(row))
+            _go_on(settlement, taken, row, again)
         else:
-            fail_row(settlement, taken, row, key, failure, secret)
+            said = batch.progress(row)
+            fail_row(settlement, taken, row, key, replace(failure, progress=said) if said else failure, secret)
 
 
 def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> None:
@@ -129,15 +134,17 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
     if wait_ms is None:
         attempt = attempt_of(key.version) - failure.lost
         wait_ms = backoff_ms(policy, attempt, key.digest) if attempt else 0
-    _go_on(settlement, taken, row, key, failure, next_position_ms(key.position_ms, failure.at_ms, wait_ms))
+    position_ms = next_position_ms(key.position_ms, failure.at_ms, wait_ms)
+    again = Again(taken.partition, key, position_ms, failure.at_ms, failure.error, failure.progress)
+    _go_on(settlement, taken, row, again)
 
 
-def _go_on(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, position_ms: int) -> None:
+def _go_on(settlement: Settlement, taken: Taken, row: int, again: Again) -> None:
     """What could not begin before its task expires does not wait for that."""
-    if 0 < taken.rows.expiry_ms(row) <= position_ms:
-        settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
+    if 0 < taken.rows.expiry_ms(row) <= again.position_ms:
+        settlement.expired.append(Ended(taken.partition, again.key, Outcome.EXPIRED))
     else:
-        settlement.again.append(Again(taken.partition, key, position_ms, failure.at_ms, failure.error))
+        settlement.again.append(again)
 
 
 def letter_of(taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> DeadLetter:

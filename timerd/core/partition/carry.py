@@ -26,7 +26,8 @@ def retry_carry(partition: Partition, again: Again) -> Carry:
     target = _time_partition(bucket_of(again.position_ms), partition.shard)
     version = next_attempt(again.key.version)
     error = again.last_error[-ERROR_CHARACTERS:]
-    return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, 0, again.failed_at_ms, error)
+    failed = 0, again.failed_at_ms, error, again.progress
+    return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, *failed)
 
 
 @lru_cache(maxsize=64)
@@ -63,11 +64,11 @@ def carried_rows(rows: RowGroup, source: Partition, carries: Sequence[Carry]) ->
 
 def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry]) -> tuple[list[Extra], list[int]]:
     """The distinct ones, and for each row which it has, counted from 1: most rows of a group have the same."""
-    places: dict[tuple[int, int, int, str], int] = {}
+    places: dict[tuple[int, int, int, str, str], int] = {}
     extras: list[Extra] = []
     of_row: list[int] = []
     for before, carry in zip(rows.columns["extra"].tolist(), carries, strict=True):
-        kind = before, carry.source.position_ms, carry.lease_until_ms, carry.last_error
+        kind = before, carry.source.position_ms, carry.lease_until_ms, carry.last_error, carry.progress
         at = places.get(kind)
         if at is None:
             extras.append(_carried_extra(rows.extras[before - 1] if before else NO_EXTRA, source, carry))
@@ -79,7 +80,8 @@ def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry])
 def _carried_extra(extra: Extra, source: Partition, carry: Carry) -> Extra:
     if extra.home_position_ms < 0:
         extra = replace(extra, home_position_ms=carry.source.position_ms, home_shard=source.shard)
-    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=carry.last_error or extra.last_error)
+    error, progress = carry.last_error or extra.last_error, carry.progress or extra.progress
+    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=error, progress=progress)
 
 
 def backlog_of(rows: RowGroup, home: Partition) -> Partition:

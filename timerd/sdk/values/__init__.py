@@ -13,7 +13,7 @@ from timerd.sdk.values.checks import (
     text,
     whole_number,
 )
-from timerd.sdk.values.deliveries import DeliveredBatch, Delivery, message_of
+from timerd.sdk.values.deliveries import DeliveredBatch, Delivery, message_of, report_of
 from timerd.sdk.values.errors import (
     Aborted,
     AccessDenied,
@@ -38,6 +38,7 @@ from timerd.sdk.values.errors import (
     unanswered,
 )
 from timerd.sdk.values.ids import Composer, encode_id, new_request_id
+from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.schedule_values import (
     CATCH_UP,
     OVERLAP,
@@ -134,6 +135,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "PartlyStored",
+    "Progress",
     "Pruned",
     "Purged",
     "Redriven",
@@ -186,6 +188,7 @@ __all__ = [
     "own_fields",
     "payload_bytes",
     "refused",
+    "report_of",
     "sendable",
     "slot_hash",
     "span_ms",

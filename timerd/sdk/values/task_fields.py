@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypedDict
 
 from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, invalid, labels_tuple, text, whole_number
 from timerd.sdk.values.errors import InvalidTask, not_sendable
+from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.tasks import ConflictPolicy, RetryPolicy, TaskState
 from timerd.sdk.values.times import (
     Span,
@@ -307,6 +308,7 @@ class TaskInfo:
         attempt: how many deliveries have begun, where that is known; else 0.
         last_error: the error of the last failed attempt; empty where there was none.
         waiting_for: of `get`: what keeps it from being sent; None where it is not due, with a worker, or over.
+        progress: what its handler has said last, see `Delivery.progress`; None where none did.
     """
 
     id: str
@@ -326,6 +328,7 @@ class TaskInfo:
     attempt: int
     last_error: str
     waiting_for: WaitsFor | None = None
+    progress: Progress | None = None
 
     @property
     def fire_time(self) -> datetime:
@@ -362,6 +365,7 @@ class TaskInfo:
             attempt=task.attempt,
             last_error=task.last_error,
             waiting_for=WaitsFor.of(task.waiting_for) if task.HasField("waiting_for") else None,
+            progress=Progress.of(task.progress),
         )
 
 

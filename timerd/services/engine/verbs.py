@@ -106,6 +106,8 @@ class TaskView:
     key: str = ""
     attempt: int = 0
     last_error: str = ""
+    # As it is kept (model/progress.py).
+    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True)
