@@ -311,7 +311,10 @@ async def assemble(
 
     by_rules = RuleLimits(known, base.machine.known_hand, opened, base.machine.before.brought.doubt_ms)
     limits = [by_rules, *(limit() for limit in LIMITS)]
-    delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
+    announced = base.membership.announced
+    delivery = Delivery(
+        firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits, announced=announced
+    )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
     placing = Placing(base.machine.before.brought, scheduler.finder.queue_of, base.now_ms) if peers is None else None

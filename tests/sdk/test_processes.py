@@ -33,6 +33,9 @@ def convert(delivery: Delivery) -> None:
         hang()
     if what == "fails":
         raise ValueError("page 7 is torn")
+    if what == "reports":
+        delivery.progress(0.4, b"page 17")
+        raise ValueError(f"told {delivery.previous_progress}")
     if what == "hopeless":
         raise Reject("no such page")
     if what == "crashes":
@@ -84,6 +87,17 @@ async def test_one_process_does_one_call_after_the_other(server: FakeServer, tmp
     assert first[1:] == ["3", "k1"]
     assert first[0] == second[0] != str(os.getpid())
     await until_gone(int(first[0]))
+
+
+async def test_what_it_says_of_its_progress_comes_before_its_failure(server: FakeServer) -> None:
+    deliver = deliver_of("q", [b"reports"])
+    deliver.previous_progress.add(fraction=0.1, cursor=b"page 3")
+    async with running(worker_of(server)):
+        server.work.put(deliver)
+        await server.work.until(lambda: server.work.tokens(NACK) == [token_of(0)])
+    [[report]] = [extend.reports for extend in server.work.extends if extend.reports]
+    assert (report.ack_token, report.progress.fraction, report.progress.cursor) == (token_of(0), 0.4, b"page 17")
+    assert "told Progress(fraction=0.1, cursor=b'page 3')" in server.work.settles[0].error
 
 
 @pytest.mark.parametrize("how", ["hangs", "hangs-in-c", "stubborn"])

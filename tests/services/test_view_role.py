@@ -60,6 +60,7 @@ def test_they_are_emptied_at_any_depth() -> None:
     letter = reply.dead_letters.add(attempts=3, last_error="card 4711")
     letter.task.payload, letter.task.key, letter.task.last_error = b"card 4711", "order-17", "card 4711"
     letter.task.history.add(attempt=3, error="card 4711")
+    letter.task.progress.cursor = b"card 4711"
     letter.task.labels["kind"] = "payload"
     redacted(reply)
     assert b"4711" not in reply.SerializeToString()

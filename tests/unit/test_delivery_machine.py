@@ -467,3 +467,28 @@ def test_what_would_begin_when_it_is_over_has_expired(machine: DeliveryMachine, 
     assert [(e.key, e.outcome) for e in settled.expired] == [(keys_of(taken)[0], Outcome.EXPIRED)] * expires
     assert len(settled.again) == (not expires)
     assert settled.size == 1
+
+
+def test_what_a_worker_has_said_last_goes_with_its_failure(machine: DeliveryMachine) -> None:
+    taken = taken_of(range(2))
+    tokens = send(machine, taken)
+    machine.report("default", tokens[:64], "0.1 ")
+    machine.report("default", tokens[:64], "0.4 ")
+    machine.report("other", tokens[64:], "0.9 ")
+    settled = machine.settle("default", Action.NACK, tokens, NOW_MS + 10, None, "no")
+    assert [again.progress for again in settled.again] == ["0.4 ", ""]
+
+
+def test_it_is_not_lost_where_another_stream_takes_over(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of(range(2)))
+    machine.report("default", tokens[64:], "0.4 ")
+    machine.resume(2, tokens[64:], NOW_MS + 1)
+    assert [machine.progress_of(key) for key in keys_of(taken_of(range(2)))] == ["", "0.4 "]
+
+
+def test_what_an_earlier_attempt_says_is_not_that_of_the_later_one(machine: DeliveryMachine) -> None:
+    old = tokens_of(taken_of([1]))
+    newer = taken_of([1], version=1, position_ms=NOW_MS + 5)
+    send(machine, newer, worker=2, now_ms=NOW_MS + 5)
+    machine.report("default", old, "0.4 ")
+    assert machine.progress_of(keys_of(newer)[0]) == ""

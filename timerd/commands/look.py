@@ -77,6 +77,7 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
         "expire_time": iso_of(task.expire_time) if task.expire_time else None,
         "attempt": task.attempt,
         "last_error": task.last_error,
+        "progress": task.progress.fraction if task.progress is not None else None,
     }
 
 

@@ -117,6 +117,7 @@ class Again(NamedTuple):
     end: int = AttemptEnd.FAILED
     sent_ms: int = 0
     worker: str = ""
+    progress: str = ""
 
 
 class OpenDelivery(NamedTuple):

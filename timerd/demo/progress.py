@@ -15,7 +15,7 @@ from timerd.demo.callers import Answered
 from timerd.demo.plan import Plan
 
 
-class Progress:
+class DemoProgress:
     """One line of events and one bar each for what is asked and what arrives."""
 
     def __init__(self, plan: Plan, *, quiet: bool) -> None:

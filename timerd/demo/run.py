@@ -17,7 +17,7 @@ from timerd.demo.every_second import Seconds
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
 from timerd.demo.processes import DemoFailed, OneServer, Servers
-from timerd.demo.progress import Progress
+from timerd.demo.progress import DemoProgress
 from timerd.demo.records import (
     CallRecord,
     Confirmed,
@@ -100,7 +100,7 @@ async def run_demo(
 ) -> Report:
     """`on`: what it plays on, given the folder of the run."""
     plan = make_plan(settings.tasks, settings.seconds, settings.seed)
-    with _folder(settings.data) as folder, Progress(plan, quiet=quiet) as progress:
+    with _folder(settings.data) as folder, DemoProgress(plan, quiet=quiet) as progress:
         async with _stage(folder, on(folder), settings.seconds, progress) as stage:
             await _play(stage, plan, progress)
             progress.say(f"asking {stage.servers.name} for the ledger")
@@ -120,7 +120,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progress) -> AsyncIterator[DemoStage]:
+async def _stage(folder: Path, servers: Servers, seconds: int, progress: DemoProgress) -> AsyncIterator[DemoStage]:
     target = servers.worker_target
     workers = [processes.worker(folder, target, every_second.QUEUE, every_second.WORKER)]
     workers.append(processes.worker(folder, target, QUEUE))
@@ -138,7 +138,7 @@ async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progres
         log.close()
 
 
-async def _play(stage: DemoStage, plan: Plan, progress: Progress) -> None:
+async def _play(stage: DemoStage, plan: Plan, progress: DemoProgress) -> None:
     await every_second.create(stage.client, stage.seconds)
     callers = Callers(stage.client, stage.log, start_ms=int(now_ms()) + 1)
     arrivals = Arrivals(stage.folder)
@@ -167,7 +167,7 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-async def _kill_and_restart(stage: DemoStage, at_ms: int, progress: Progress) -> None:
+async def _kill_and_restart(stage: DemoStage, at_ms: int, progress: DemoProgress) -> None:
     await asyncio.sleep(max(0.0, (at_ms - now_ms()) / 1000))
     killed_ms = now_ms()
     victim = stage.servers.victim
@@ -203,7 +203,7 @@ class Arrivals:
             self.confirmed.add(self._number_of[record.delivery_id])
 
 
-async def _watch(callers: Callers, arrivals: Arrivals, progress: Progress) -> None:
+async def _watch(callers: Callers, arrivals: Arrivals, progress: DemoProgress) -> None:
     while True:
         arrivals.look()
         progress.show(callers.answered, len(arrivals.fired), len(arrivals.confirmed))

@@ -29,9 +29,11 @@ KEEPS_FIELDS = "keeps_fields"
 REGULATES = "regulations"
 # Of an instance that knows when a task expires that says so by a span.
 EXPIRES_AFTER = "expire_after"
+# Of an instance that hands on to the next attempt how far one has come.
+PROGRESS = "progress"
 Number = TypeVar("Number", bound=IntEnum)
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS})
 
 
 def dump_json(value: object) -> bytes:

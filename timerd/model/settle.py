@@ -68,6 +68,8 @@ class Carry(NamedTuple):
     end: int = AttemptEnd.FAILED
     sent_ms: int = 0
     worker: str = ""
+    # What the attempt that failed had said last (model/progress.py).
+    progress: str = ""
 
     def to_json(self) -> bytes:
         """As `dump_json` would write it, put together by hand: a worker that dies leaves tens of thousands."""
@@ -78,11 +80,12 @@ class Carry(NamedTuple):
         )  # fmt: skip
 
     def _rest(self) -> bytes:
-        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error, end, sent_ms, worker = self
-        rest = b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b' % (
-            position_ms, version, lease_until_ms, failed_at_ms, _text(last_error),
+        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error, end, sent_ms, worker, progress = self
+        attempt = _attempt(end, sent_ms, worker) if sent_ms or worker or end != AttemptEnd.FAILED else b""
+        said = b',"progress":%b' % dump_json(progress) if progress else b""
+        return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b%b%b}' % (
+            position_ms, version, lease_until_ms, failed_at_ms, _text(last_error), attempt, said,
         )  # fmt: skip
-        return rest + (_attempt(end, sent_ms, worker) if sent_ms or worker or end != AttemptEnd.FAILED else b"}")
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Carry:
@@ -95,7 +98,7 @@ class Carry(NamedTuple):
 
 
 _REST = frozenset(
-    ("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error", "end", "sent_ms", "worker")
+    ("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error", "end", "sent_ms", "worker", "progress")
 )
 
 
@@ -107,7 +110,7 @@ def _text(error: str) -> bytes:
 @lru_cache(maxsize=64)
 def _attempt(end: int, sent_ms: int, worker: str) -> bytes:
     """What was sent together has it in common."""
-    return b',"end":%d,"sent_ms":%d,"worker":%b}' % (end, sent_ms, dump_json(worker))
+    return b',"end":%d,"sent_ms":%d,"worker":%b' % (end, sent_ms, dump_json(worker))
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,8 @@ class Extra:
     occurrence: str = ""
     # Of its attempts that have failed (model/attempts.py).
     history: str = ""
+    # What the attempts before have said last (model/progress.py).
+    progress: str = ""
     kept: str = ""
 
     @property

@@ -158,8 +158,16 @@ class TaskTemplate(_message.Message):
     soft_expire_after: _duration_pb2.Duration
     def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ..., expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., soft_expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
+class Progress(_message.Message):
+    __slots__ = ("fraction", "cursor")
+    FRACTION_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    fraction: float
+    cursor: bytes
+    def __init__(self, fraction: _Optional[float] = ..., cursor: _Optional[bytes] = ...) -> None: ...
+
 class Task(_message.Message):
-    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history")
+    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +194,7 @@ class Task(_message.Message):
     DUE_TIME_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     namespace: str
     queue: str
@@ -205,7 +214,8 @@ class Task(_message.Message):
     due_time: _timestamp_pb2.Timestamp
     waiting_for: Waiting
     history: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    progress: Progress
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "send_time", "end_time", "end", "error", "worker")

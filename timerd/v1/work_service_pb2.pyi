@@ -95,10 +95,20 @@ class Settle(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ...) -> None: ...
 
 class Extend(_message.Message):
-    __slots__ = ("ack_tokens",)
+    __slots__ = ("ack_tokens", "reports")
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
     ack_tokens: bytes
-    def __init__(self, ack_tokens: _Optional[bytes] = ...) -> None: ...
+    reports: _containers.RepeatedCompositeFieldContainer[ProgressReport]
+    def __init__(self, ack_tokens: _Optional[bytes] = ..., reports: _Optional[_Iterable[_Union[ProgressReport, _Mapping]]] = ...) -> None: ...
+
+class ProgressReport(_message.Message):
+    __slots__ = ("ack_token", "progress")
+    ACK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ack_token: bytes
+    progress: _task_pb2.Progress
+    def __init__(self, ack_token: _Optional[bytes] = ..., progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
     __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended")
@@ -166,7 +176,7 @@ class DeliveredOccurrence(_message.Message):
     def __init__(self, schedule_id: _Optional[str] = ..., occurrence_id: _Optional[bytes] = ..., instant_ms: _Optional[int] = ..., previous_instant_ms: _Optional[int] = ..., reason: _Optional[_Union[OccurrenceReason, str]] = ..., revision: _Optional[int] = ..., missed_before: _Optional[int] = ...) -> None: ...
 
 class Deliver(_message.Message):
-    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms", "occurrences", "deadlines_ms", "soft_deadlines_ms", "sent_at_ms")
+    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms", "occurrences", "deadlines_ms", "soft_deadlines_ms", "sent_at_ms", "previous_progress")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TEMPLATES_FIELD_NUMBER: _ClassVar[int]
     TEMPLATE_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -185,6 +195,7 @@ class Deliver(_message.Message):
     DEADLINES_MS_FIELD_NUMBER: _ClassVar[int]
     SOFT_DEADLINES_MS_FIELD_NUMBER: _ClassVar[int]
     SENT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     templates: _containers.RepeatedCompositeFieldContainer[DeliveryTemplate]
     template_index: _containers.RepeatedScalarFieldContainer[int]
@@ -203,7 +214,8 @@ class Deliver(_message.Message):
     deadlines_ms: _containers.RepeatedScalarFieldContainer[int]
     soft_deadlines_ms: _containers.RepeatedScalarFieldContainer[int]
     sent_at_ms: int
-    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ..., occurrences: _Optional[_Iterable[_Union[DeliveredOccurrence, _Mapping]]] = ..., deadlines_ms: _Optional[_Iterable[int]] = ..., soft_deadlines_ms: _Optional[_Iterable[int]] = ..., sent_at_ms: _Optional[int] = ...) -> None: ...
+    previous_progress: _containers.RepeatedCompositeFieldContainer[_task_pb2.Progress]
+    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ..., occurrences: _Optional[_Iterable[_Union[DeliveredOccurrence, _Mapping]]] = ..., deadlines_ms: _Optional[_Iterable[int]] = ..., soft_deadlines_ms: _Optional[_Iterable[int]] = ..., sent_at_ms: _Optional[int] = ..., previous_progress: _Optional[_Iterable[_Union[_task_pb2.Progress, _Mapping]]] = ...) -> None: ...
 
 class SettleConfirmed(_message.Message):
     __slots__ = ("sequence", "refused", "problem", "also", "states")
@@ -246,7 +258,7 @@ class ReceiveRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., max_tasks: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReceivedTask(_message.Message):
-    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline")
+    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +285,7 @@ class ReceivedTask(_message.Message):
     OCCURRENCE_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     SOFT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     delivery_id: str
     ack_token: bytes
@@ -292,7 +305,8 @@ class ReceivedTask(_message.Message):
     occurrence: DeliveredOccurrence
     deadline: _timestamp_pb2.Timestamp
     soft_deadline: _timestamp_pb2.Timestamp
-    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    previous_progress: _task_pb2.Progress
+    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ...) -> None: ...
 
 class ReceiveResponse(_message.Message):
     __slots__ = ("tasks",)
@@ -331,14 +345,16 @@ class FinishResponse(_message.Message):
     def __init__(self, refused: _Optional[_Iterable[_Union[FinishRefusal, _Mapping]]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
 
 class ExtendRequest(_message.Message):
-    __slots__ = ("namespace", "ack_tokens", "lease")
+    __slots__ = ("namespace", "ack_tokens", "lease", "reports")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     ack_tokens: _containers.RepeatedScalarFieldContainer[bytes]
     lease: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    reports: _containers.RepeatedCompositeFieldContainer[ProgressReport]
+    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reports: _Optional[_Iterable[_Union[ProgressReport, _Mapping]]] = ...) -> None: ...
 
 class ExtendResponse(_message.Message):
     __slots__ = ("lost",)

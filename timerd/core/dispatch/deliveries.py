@@ -33,6 +33,10 @@ class Deliveries:
         """Until when a worker has a delivery of this row's generation; None: none has."""
         return self.machine.lease_of(key)
 
+    def progress_of(self, key: RowKey) -> str:
+        """What the handler that has it here has said of its progress; empty: nothing."""
+        return self.machine.progress_of(key)
+
     def lease_end_ms(self, key: RowKey) -> int:
         """Until when a worker has it, or may have it since it came back with it; 0: nobody does."""
         return max(self.lease_of(key) or 0, self.guard.lease_ms(key))

@@ -258,6 +258,18 @@ class DeliveryMachine:
             self._bring(worker, tokens, orphans, now_ms, out, known_only=True)
         return out
 
+    def report(self, namespace: str, token: bytes, progress: str) -> None:
+        """How far an attempt has come, for the next one. Of one that is not open here nobody keeps it."""
+        for delivery_id, said in self._named(namespace, token):
+            found = self._flights.find(delivery_id)
+            if found is not None and not found[0].was_sent_after(found[1], said):
+                found[0].report(found[1], progress)
+
+    def progress_of(self, key: RowKey) -> str:
+        """Of any attempt of the row's generation that is in hand; empty: nothing was said."""
+        found = self._flights.find(delivery_id_of(key.digest, key.version))
+        return found[0].progress(found[1]) if found is not None else ""
+
     def resume(self, worker: int, tokens: bytes, now_ms: int, *, known_only: bool = False) -> HeldTokens:
         """The worker came back on this stream with these in hand: they are not sent again. `known_only`: what was not
         known here before is lost."""

@@ -62,6 +62,17 @@ class Batch:
     hand: HandCount
     # Of each row, where some are ended before `deadline_ms`.
     ends_ms: Sequence[int] | None = None
+    # What the handlers of some rows have said of their progress.
+    reports: dict[int, str] | None = None
+
+    def report(self, row: int, progress: str) -> None:
+        if self.reports is None:
+            self.reports = {}
+        self.reports[row] = progress
+
+    def progress(self, row: int) -> str:
+        """The last one; empty: none."""
+        return self.reports.get(row, "") if self.reports is not None else ""
 
     def end_ms(self, row: int) -> int:
         """When the attempt is over, whatever the worker says."""
@@ -275,7 +286,11 @@ class Flights:
         self._give_up([batch.ids[row] for row in rows])
         part = batch.taken.part(np.array(rows, dtype=np.intp))
         ends = batch.ends_of(rows)
-        return self.register(worker, part, lease_until_ms, ends, batch.sent_ms, batch.stats, batch.hand)
+        adopted = self.register(worker, part, lease_until_ms, ends, batch.sent_ms, batch.stats, batch.hand)
+        for at, row in enumerate(rows):
+            if progress := batch.progress(row):
+                adopted.report(at, progress)
+        return adopted
 
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
         """Takes out what is of the partition, and `ids`: (worker, what it has)."""

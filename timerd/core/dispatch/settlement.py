@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Action(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why attempts failed, and when they go on: `delay_ms` where the worker said so, else by the retry policy.
-    `sent_ms`, `worker`: of the delivery, where it is open here."""
+    `sent_ms`, `worker`: of the delivery, where it is open here. `progress`: what the attempt had said last."""
 
     at_ms: int
     error: str
@@ -39,6 +39,7 @@ class Failure:
     end: AttemptEnd = AttemptEnd.FAILED
     sent_ms: int = 0
     worker: str = ""
+    progress: str = ""
 
     @property
     def lost(self) -> bool:
@@ -51,7 +52,8 @@ class Failure:
 
     def again(self, partition: Partition, key: RowKey, position_ms: int) -> Again:
         """The attempt of `key` goes on there as the next one."""
-        return Again(partition, key, position_ms, self.at_ms, self.error, self.end, self.sent_ms, self.worker)
+        said = self.error, self.end, self.sent_ms, self.worker, self.progress
+        return Again(partition, key, position_ms, self.at_ms, *said)
 
     def of_attempt(self, number: int) -> FailedAttempt:
         return FailedAttempt(number, self.sent_ms, self.at_ms, self.end, self.worker, self.error)
@@ -126,11 +128,13 @@ def fail(settlement: Settlement, batch: Batch, rows: Sequence[int], failure: Fai
     kinds = taken.rows.columns["template"].tolist()
     at_once = [failure.lost and t.retry.max_attempts > 1 for t in taken.rows.templates]
     for row in rows:
-        key = batch.key(row)
+        key, said = batch.key(row), batch.progress(row)
+        mine = replace(failure, progress=said) if said else failure
         if at_once[kinds[row]] and attempt_of(key.version) == 1:
-            _go_on(settlement, taken, row, key, failure, next_position_ms(key.position_ms, at_ms, 0))
+            position_ms = next_position_ms(key.position_ms, at_ms, 0)
+            _go_on(settlement, taken, row, mine.again(taken.partition, key, position_ms))
         else:
-            fail_row(settlement, taken, row, key, failure, secret)
+            fail_row(settlement, taken, row, key, mine, secret)
 
 
 def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> None:
@@ -147,15 +151,16 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
     if wait_ms is None:
         attempt = attempt_of(key.version) - failure.lost
         wait_ms = backoff_ms(policy, attempt, key.digest) if attempt else 0
-    _go_on(settlement, taken, row, key, failure, next_position_ms(key.position_ms, failure.at_ms, wait_ms))
+    position_ms = next_position_ms(key.position_ms, failure.at_ms, wait_ms)
+    _go_on(settlement, taken, row, failure.again(taken.partition, key, position_ms))
 
 
-def _go_on(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, position_ms: int) -> None:
+def _go_on(settlement: Settlement, taken: Taken, row: int, again: Again) -> None:
     """What could not begin before its task expires does not wait for that."""
-    if 0 < taken.rows.expiry_ms(row) <= position_ms:
-        settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
+    if 0 < taken.rows.expiry_ms(row) <= again.position_ms:
+        settlement.expired.append(Ended(taken.partition, again.key, Outcome.EXPIRED))
     else:
-        settlement.again.append(failure.again(taken.partition, key, position_ms))
+        settlement.again.append(again)
 
 
 def letter_of(taken: Taken, row: int, key: RowKey, attempts: int, failure: Failure, secret: bytes) -> DeadLetter:

@@ -30,7 +30,7 @@ def _tables_bytes(rows: RowGroup) -> int:
     kinds = rows.templates[:: 1 + len(rows.templates) // SAMPLE_OBJECTS]
     labels = sum(len(name) + len(value) + LABEL_BYTES for kind in kinds for name, value in kind.labels)
     extras = rows.extras[:: 1 + len(rows.extras) // SAMPLE_OBJECTS]
-    words = sum(len(extra.key) + len(extra.last_error) + len(extra.history) for extra in extras)
+    words = sum(len(e.key) + len(e.last_error) + len(e.history) + len(e.progress) for e in extras)
     in_use = int(np.count_nonzero(rows.columns["extra"]))
     return min(len(rows.templates), len(rows)) * (TEMPLATE_BYTES + labels // max(1, len(kinds))) + min(
         len(rows.extras), in_use

@@ -29,7 +29,7 @@ def retry_carry(partition: Partition, again: Again) -> Carry:
     target = _time_partition(bucket_of(again.position_ms), partition.shard)
     version = next_attempt(again.key.version)
     error = again.last_error[-ERROR_CHARACTERS:]
-    failed = (0, again.failed_at_ms, error, again.end, again.sent_ms, again.worker)
+    failed = (0, again.failed_at_ms, error, again.end, again.sent_ms, again.worker, again.progress)
     return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, *failed)
 
 
@@ -84,8 +84,8 @@ def _carried_extra(extra: Extra, source: Partition, carry: Carry) -> Extra:
     if extra.home_position_ms < 0:
         extra = replace(extra, home_position_ms=carry.source.position_ms, home_shard=source.shard)
     history = _history(extra.history, carry) if carry.reason is CarryReason.RETRY else extra.history
-    last_error = carry.last_error or extra.last_error
-    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=last_error, history=history)
+    error, progress = carry.last_error or extra.last_error, carry.progress or extra.progress
+    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=error, history=history, progress=progress)
 
 
 def _history(history: str, carry: Carry) -> str:

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RelayRequest(_message.Message):
-    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving", "looked_for", "replaced")
+    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving", "looked_for", "replaced", "report")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SERVED_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -24,6 +24,7 @@ class RelayRequest(_message.Message):
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     LOOKED_FOR_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
     open: RelayOpen
     served: QueueServed
     opened: WorkerOpened
@@ -38,7 +39,8 @@ class RelayRequest(_message.Message):
     leaving: HomeLeaving
     looked_for: AckLookedFor
     replaced: StreamsReplaced
-    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ..., looked_for: _Optional[_Union[AckLookedFor, _Mapping]] = ..., replaced: _Optional[_Union[StreamsReplaced, _Mapping]] = ...) -> None: ...
+    report: RelayReport
+    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ..., looked_for: _Optional[_Union[AckLookedFor, _Mapping]] = ..., replaced: _Optional[_Union[StreamsReplaced, _Mapping]] = ..., report: _Optional[_Union[RelayReport, _Mapping]] = ...) -> None: ...
 
 class RelayOpen(_message.Message):
     __slots__ = ("home",)
@@ -123,6 +125,16 @@ class RelayExtend(_message.Message):
     sequence: int
     ack_tokens: bytes
     def __init__(self, worker: _Optional[int] = ..., sequence: _Optional[int] = ..., ack_tokens: _Optional[bytes] = ...) -> None: ...
+
+class RelayReport(_message.Message):
+    __slots__ = ("worker", "ack_token", "progress")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    worker: int
+    ack_token: bytes
+    progress: str
+    def __init__(self, worker: _Optional[int] = ..., ack_token: _Optional[bytes] = ..., progress: _Optional[str] = ...) -> None: ...
 
 class RelayResume(_message.Message):
     __slots__ = ("worker", "sequence", "ack_tokens", "holds_unknown")

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Unpack
 
 from timerd.sdk.scheduling.batches import MAX_TASKS
-from timerd.sdk.scheduling.bulk import Bulk, BulkItem, Progress, batches_of
+from timerd.sdk.scheduling.bulk import Bulk, BulkItem, OnProgress, batches_of
 from timerd.sdk.scheduling.coalescing import outcomes_in, write_cancel
 from timerd.sdk.scheduling.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.scheduling.cycles import Cycles
@@ -97,7 +97,7 @@ class Client(Operations, Receiving, Singles):
         items: Iterable[BulkItem],
         *,
         on_conflict: ConflictPolicy | str = ConflictPolicy.REJECT,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         options: TaskOptions | None = None,
         **fields: Unpack[TaskKeywords],
     ) -> TaskList:
@@ -130,7 +130,7 @@ class Client(Operations, Receiving, Singles):
         payloads: Sequence[bytes | str],
         at_ms: Sequence[int],
         *,
-        progress: Progress | None = None,
+        progress: OnProgress | None = None,
         options: TaskOptions | None = None,
         **fields: Unpack[TaskKeywords],
     ) -> Tasks:

@@ -36,7 +36,7 @@ from timerd.sdk.values import (
 )
 
 BulkItem = tuple[bytes | str, datetime | Span] | Item
-Progress = Callable[[int], None]
+OnProgress = Callable[[int], None]
 # Enough to keep a server busy while the next ones are packed; little enough to bound the memory.
 _MESSAGES_UNDER_WAY = 32
 # Looked at together: one by one takes three times as long.
@@ -123,7 +123,7 @@ class Bulk:
         session: Session,
         namespace: str,
         template: Template,
-        progress: Progress | None,
+        progress: OnProgress | None,
         made: Callable[[Answered, int], Sequence[Task]] = all_made,
     ) -> None:
         self._session = session

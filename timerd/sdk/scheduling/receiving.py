@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from timerd.sdk.scheduling.link import Link
 from timerd.sdk.values import (
     Occurrence,
+    Progress,
     Span,
     TaskState,
     datetime_of_ms,
@@ -55,6 +56,7 @@ class ReceivedTask:
         occurrence: for which instant a schedule made the task; None where no schedule did.
         deadline: the instant, in UTC, at which this attempt is over by the task's `expire_after`; or None.
         soft_deadline: the instant, in UTC, from which on the task is late; or None.
+        previous_progress: the last progress that an earlier attempt has said before it failed; None where none did.
     """
 
     payload: bytes
@@ -76,6 +78,7 @@ class ReceivedTask:
     occurrence: Occurrence | None
     deadline: datetime | None = None
     soft_deadline: datetime | None = None
+    previous_progress: Progress | None = None
 
     @classmethod
     def of(cls, task: pb.ReceivedTask) -> ReceivedTask:
@@ -100,6 +103,7 @@ class ReceivedTask:
             Occurrence.of(task.occurrence) if task.HasField("occurrence") else None,
             _instant(task, "deadline"),
             _instant(task, "soft_deadline"),
+            Progress.of(task.previous_progress),
         )
 
 
@@ -166,7 +170,13 @@ class Receiving(Link):
             refused |= {part[each.index].delivery_id: TaskState(each.state) for each in response.refused}
         return refused
 
-    async def extend(self, tasks: ReceivedTask | Iterable[ReceivedTask], *, lease: Span = 30.0) -> set[str]:
+    async def extend(
+        self,
+        tasks: ReceivedTask | Iterable[ReceivedTask],
+        *,
+        lease: Span = 30.0,
+        progress: Progress | None = None,
+    ) -> set[str]:
         """The call says that received tasks are still in hand: their leases begin anew.
 
         It returns the `delivery_id` of those that are lost: another worker has the task, or it ended.
@@ -174,6 +184,7 @@ class Receiving(Link):
         Args:
             tasks: one received task or several.
             lease: as for `receive`, a timedelta or seconds. Default 30 s.
+            progress: how far each of them has come: the next attempt has it as `previous_progress`. Default nothing.
         """
         self._open()
         lost: set[str] = set()
@@ -183,6 +194,9 @@ class Receiving(Link):
                 ack_tokens=[task.ack_token for task in part],
                 lease=duration_of_ms(span_ms(lease, "lease", most=LONGEST_LEASE)),
             )
+            if progress is not None:
+                said = progress.to_proto()
+                request.reports.extend([pb.ProgressReport(ack_token=task.ack_token, progress=said) for task in part])
             response = await self._calls("Extend", request, pb.ExtendResponse, SERVICE)
             gone = set(response.lost)
             lost |= {task.delivery_id for task in part if task.ack_token in gone}

@@ -14,7 +14,7 @@ from timerd.sdk.values.checks import (
     text,
     whole_number,
 )
-from timerd.sdk.values.deliveries import DeliveredBatch, Delivery, message_of
+from timerd.sdk.values.deliveries import DeliveredBatch, Delivery, message_of, report_of
 from timerd.sdk.values.errors import (
     Aborted,
     AccessDenied,
@@ -39,6 +39,7 @@ from timerd.sdk.values.errors import (
     unanswered,
 )
 from timerd.sdk.values.ids import Composer, encode_id, new_request_id
+from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.schedule_values import (
     CATCH_UP,
     OVERLAP,
@@ -137,6 +138,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "PartlyStored",
+    "Progress",
     "Pruned",
     "Purged",
     "Redriven",
@@ -189,6 +191,7 @@ __all__ = [
     "own_fields",
     "payload_bytes",
     "refused",
+    "report_of",
     "sendable",
     "slot_hash",
     "span_ms",

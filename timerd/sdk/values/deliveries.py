@@ -6,7 +6,7 @@ the handler does not read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import accumulate
@@ -14,16 +14,24 @@ from math import inf
 from time import monotonic
 
 from timerd.sdk.values.ids import encode_id
+from timerd.sdk.values.progress import NOTED, Noted, Progress
 from timerd.sdk.values.schedule_values import Occurrence
 from timerd.sdk.values.slots import SLOT_CONTENT, Slot
 from timerd.sdk.values.times import datetime_of_ms, now_ms
+from timerd.v1 import task_pb2
 from timerd.v1 import work_service_pb2 as pb
 
 
 class DeliveredBatch:
     """One Deliver message, its columns taken out of protobuf once."""
 
-    def __init__(self, message: pb.Deliver, lost: Set[bytes] = frozenset(), received_ms: int | None = None) -> None:
+    def __init__(
+        self,
+        message: pb.Deliver,
+        lost: Set[bytes] = frozenset(),
+        received_ms: int | None = None,
+        report: Callable[[bytes, Progress], None] = lambda token, progress: None,
+    ) -> None:
         self.queue = message.queue
         self.received_ms = now_ms() if received_ms is None else received_ms
         self.fire_at_ms = list(message.fire_at_ms)
@@ -31,6 +39,8 @@ class DeliveredBatch:
         self.token_bytes = len(self.ack_tokens) // max(1, len(self.fire_at_ms))
         self.payloads = message.payloads
         self.lost = lost
+        # By ack token, from any thread.
+        self.report = report
         # By `time.monotonic`. A server that does not say how long an attempt may take ends it by itself.
         self._received_s = monotonic()
         self.attempt_ends_s = self._received_s + (message.attempt_timeout_ms / 1000 or inf)
@@ -88,6 +98,10 @@ class DeliveredBatch:
     @cached_property
     def occurrences(self) -> list[pb.DeliveredOccurrence]:
         return list(self._message.occurrences)
+
+    @cached_property
+    def previous_progress(self) -> list[task_pb2.Progress]:
+        return list(self._message.previous_progress)
 
     @cached_property
     def keys(self) -> list[str]:
@@ -255,6 +269,29 @@ class Delivery:
         return traceparents[self._index] if traceparents else ""
 
     @property
+    def previous_progress(self) -> Progress | None:
+        """The last progress that an earlier attempt has said before it failed; None where none did."""
+        said = self._batch.previous_progress
+        return Progress.of(said[self._index]) if said else None
+
+    def progress(self, fraction: float, cursor: bytes | str = b"") -> Noted:
+        """The call notes how far the handler has come: `await delivery.progress(0.4, b"page 17")`.
+
+        It goes to the server with the next sign of life of the worker, and when the attempt fails. The last one is what
+        `previous_progress` of the next attempt says, and what `get` shows. In a plain handler it is called without
+        `await`.
+
+        Args:
+            fraction: how far it has come, 0 to 1.
+            cursor: what the next attempt needs to go on from there, bytes or a text; up to 1 KiB. Default nothing.
+
+        Raises:
+            InvalidTask: as for `Progress`.
+        """
+        self._batch.report(self._batch.tokens(self._index, self._index + 1), Progress(fraction, cursor))
+        return NOTED
+
+    @property
     def lost(self) -> bool:
         """This flag says that the lease is gone: another worker has the task, or it ended. A long handler may stop."""
         return bool(self._batch.lost) and self._batch.tokens(self._index, self._index + 1) in self._batch.lost
@@ -292,4 +329,10 @@ def message_of(delivery: Delivery) -> pb.Deliver:
         deadlines_ms=batch.deadlines_ms[index : index + 1],
         soft_deadlines_ms=batch.soft_deadlines_ms[index : index + 1],
         sent_at_ms=message.sent_at_ms,
+        previous_progress=batch.previous_progress[index : index + 1],
     )
+
+
+def report_of(delivery: Delivery) -> Callable[[bytes, Progress], None]:
+    """Where what is said of this delivery goes, and of others of its worker."""
+    return delivery._batch.report

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypedDict
 from timerd.sdk.values.attempts import Attempt
 from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, invalid, labels_tuple, text, whole_number
 from timerd.sdk.values.errors import InvalidTask, not_sendable
+from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.tasks import ConflictPolicy, RetryPolicy, TaskState
 from timerd.sdk.values.times import (
     Span,
@@ -309,6 +310,7 @@ class TaskInfo:
         last_error: the error of the last failed attempt; empty where there was none.
         history: of `get` and of dead letters: its attempts that failed, the last ten of them, earliest first.
         waiting_for: of `get`: what keeps it from being sent; None where it is not due, with a worker, or over.
+        progress: what its handler has said last, see `Delivery.progress`; None where none did.
     """
 
     id: str
@@ -329,6 +331,7 @@ class TaskInfo:
     last_error: str
     history: tuple[Attempt, ...] = ()
     waiting_for: WaitsFor | None = None
+    progress: Progress | None = None
 
     @property
     def fire_time(self) -> datetime:
@@ -366,6 +369,7 @@ class TaskInfo:
             last_error=task.last_error,
             history=tuple(map(Attempt.of, task.history)),
             waiting_for=WaitsFor.of(task.waiting_for) if task.HasField("waiting_for") else None,
+            progress=Progress.of(task.progress),
         )
 
 

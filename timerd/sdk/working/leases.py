@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from timerd.sdk.values import DeliveredBatch, Delivery
+from timerd.sdk.values import DeliveredBatch, Delivery, Progress
+from timerd.v1 import work_service_pb2 as pb
 
 DEFAULT_TOKEN_BYTES = 64
 
@@ -43,6 +44,8 @@ class InHand:
     def __init__(self) -> None:
         self._holds: set[Hold] = set()
         self.lost: set[bytes] = set()
+        # What handlers have said of their progress.
+        self._reports: dict[bytes, Progress] = {}
 
     def __len__(self) -> int:
         return sum(map(len, self._holds))
@@ -57,6 +60,20 @@ class InHand:
         self._holds.discard(hold)
         if self.lost:
             self.lost.difference_update(hold.each_token())
+        if self._reports:
+            for token in hold.each_token():
+                self._reports.pop(token, None)
+
+    def report(self, token: bytes, progress: Progress) -> None:
+        """From any thread."""
+        self._reports[token] = progress
+
+    def reports(self, tokens: bytes, token_bytes: int) -> list[pb.ProgressReport]:
+        """Of these, what was said last."""
+        if not self._reports:
+            return []
+        said = {token: self._reports.get(token) for token in split_tokens(tokens, token_bytes)}
+        return [pb.ProgressReport(ack_token=token, progress=each.to_proto()) for token, each in said.items() if each]
 
     def split(self, hold: Hold, size: int) -> Hold:
         """Takes the first `size` out of a hold, as one of their own."""

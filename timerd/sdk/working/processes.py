@@ -15,16 +15,21 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import DeliveredBatch, Delivery, invalid, message_of
+from timerd.sdk.values import DeliveredBatch, Delivery, Progress, invalid, message_of, report_of
 from timerd.sdk.working.dispositions import FailedElsewhere
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 from timerd.v1 import work_service_pb2 as pb
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+
+
+# What a child sends: how the call has ended, and before that what the handler says of its progress.
+_ENDED, _REPORTED = "ended", "reported"
 
 
 class ProcessDied(RuntimeError):
@@ -107,8 +112,11 @@ class HandlerProcess:
         """Raises ProcessDied."""
         with self._died_of("while it had this task"):
             self._pipe.send_bytes(_request(given))
-            answer: tuple[FailedElsewhere | None, object] = pickle.loads(self._pipe.recv_bytes())
-        return answer
+            while True:
+                kind, one, other = pickle.loads(self._pipe.recv_bytes())
+                if kind == _ENDED:
+                    return one, other
+                report_of(given if isinstance(given, Delivery) else given[0])(one, other)
 
     @contextmanager
     def _died_of(self, when: str) -> Iterator[None]:
@@ -179,8 +187,14 @@ def _serve(pipe: Connection, handler: Callable[[Any], Any], stack: str) -> None:
         pipe.send_bytes(b"started")
         while True:
             is_one, rows = pickle.loads(pipe.recv_bytes())
-            deliveries = [Delivery(DeliveredBatch(pb.Deliver.FromString(row)), 0) for row in rows]
+            report = partial(_report, pipe)
+            batches = [DeliveredBatch(pb.Deliver.FromString(row), report=report) for row in rows]
+            deliveries = [Delivery(batch, 0) for batch in batches]
             pipe.send_bytes(_answer(handler, deliveries[0] if is_one else deliveries))
+
+
+def _report(pipe: Connection, token: bytes, progress: Progress) -> None:
+    pipe.send_bytes(pickle.dumps((_REPORTED, token, progress)))
 
 
 def _answer(handler: Callable[[Any], Any], given: object) -> bytes:
@@ -190,9 +204,9 @@ def _answer(handler: Callable[[Any], Any], given: object) -> bytes:
             results = asyncio.run(results)
         if isinstance(given, list) and isinstance(results, list | tuple):
             results = [FailedElsewhere.of(each) if _is_failure(each) else None for each in results]
-        return pickle.dumps((None, results if isinstance(given, list) else None))
+        return pickle.dumps((_ENDED, None, results if isinstance(given, list) else None))
     except BaseException as raised:  # noqa: BLE001 - the attempt ends with it, and not the process
-        return pickle.dumps((FailedElsewhere.of(raised), None))
+        return pickle.dumps((_ENDED, FailedElsewhere.of(raised), None))
 
 
 def _is_failure(entry: object) -> bool:

@@ -34,6 +34,8 @@ _ACKS_EVERY_S = 0.02
 # Of the credit of a lane: so much that came back does not wait, nor does any where the server has less left.
 _WORTH_CREDIT = 1 / 4
 _CONFIRM_S = 10.0
+# Keeps a message of them below 1 MiB.
+_MOST_REPORTS = 500
 _NAME_BYTES = 16
 # More than a server takes at one time are not named: it has forgotten them.
 _MOST_REPLACED = 16
@@ -123,6 +125,8 @@ class WorkStream:
         await asyncio.gather(*(lane.abort() for lane in self._lanes.values()))
 
     def settle(self, disposition: Disposition, tokens: bytes) -> None:
+        if disposition.action == pb.SETTLE_ACTION_NACK:
+            self._report(tokens)
         self._settler.add(disposition, tokens)
         self._is_credit_void |= disposition is RELEASE
         self._flush_later(_ACKS_EVERY_S if disposition is ACK and self._takes_new else _FLUSH_EVERY_S)
@@ -131,6 +135,16 @@ class WorkStream:
         """What is in hand is still being worked on."""
         if self._stream is not None and (tokens := self.in_hand.tokens()):
             self._stream.send(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)).SerializeToString())
+            self._report(tokens)
+
+    def _report(self, tokens: bytes) -> None:
+        """What handlers have said of these. It is said again each time: another instance may have to keep it by now."""
+        if self._stream is None:
+            return
+        reports = self.in_hand.reports(tokens, self._settler.token_bytes)
+        for at in range(0, len(reports), _MOST_REPORTS):
+            extend = pb.Extend(reports=reports[at : at + _MOST_REPORTS])
+            self._stream.send(pb.WorkRequest(extend=extend).SerializeToString())
 
     async def sync(self) -> None:
         """Until the server has taken in all that was said here, and what it had sent by then is here."""
@@ -243,7 +257,7 @@ class WorkStream:
         if lane is None:
             log.error("The server sent tasks of the queue %r, which this worker did not ask for.", message.queue)
             return
-        lane.accept(DeliveredBatch(message, self.in_hand.lost, self._clock()))
+        lane.accept(DeliveredBatch(message, self.in_hand.lost, self._clock(), self.in_hand.report))
 
     def _on_confirmed(self, confirmed: pb.SettleConfirmed) -> None:
         if self._settler.confirm(confirmed):

@@ -18,6 +18,7 @@ from timerd.model.identity import TaskId, encode_id
 from timerd.model.partition import BUCKET_MS
 from timerd.model.task import RetryPolicy, Template
 from timerd.ports import DeadLetter
+from timerd.services.calls.progress import progress_message
 from timerd.services.calls.requests import Draft
 from timerd.services.engine.placed_ids import PlacedIds
 from timerd.services.engine.verbs import State, StoredTasks, TaskView
@@ -131,6 +132,8 @@ def task_of(namespace: str, view: TaskView) -> task_wire.Task:
         attempt=view.attempt,
         last_error=view.last_error,
     )
+    if view.progress:
+        task.progress.CopyFrom(progress_message(view.progress))
     if view.template is not None:
         _describe(task, view.template, view.fire_at_ms)
     return task

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from timerd.core.dispatch import (
     EXACT_TASKS_PER_MS,
@@ -31,6 +31,7 @@ from timerd.core.dispatch import (
     Slice,
 )
 from timerd.core.taken import OpenDelivery, QueueKey
+from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.services.dispatch.due_looks import DueLooks
@@ -59,12 +60,15 @@ class Delivery:
         remote: RemoteInstances | None = None,
         server: str = "timerd",
         limits: Sequence[Limit] = (),
+        announced: Callable[[], Mapping[str, Collection[str]]] = lambda: {"": CAPABILITIES},
     ) -> None:
         self.server = server
         self._firing = firing
         self._alarm = alarm
         self.machine = machine
         self._remote = remote
+        # What each instance that lives understands.
+        self._announced = announced
         self.queue_stats = self.machine.queue_stats
         self._settling = Settling(firing, self.settled)
         self.on_durable = self._settling.on_durable
@@ -199,6 +203,15 @@ class Delivery:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())
         self._firing.leased(held.until)
         return held.lost
+
+    def report(self, sink: Settler, token: bytes, progress: str) -> None:
+        """How far the attempt has come."""
+        if self.keeps_progress():
+            self.machine.report(sink.namespace, token, progress)
+
+    def keeps_progress(self) -> bool:
+        """Whether every instance knows what it is."""
+        return PROGRESS in known_by_all(self._announced())
 
     def resume(self, sink: Sink, tokens: bytes) -> list[bytes]:
         return self.resumed(sink, tokens, known_only=False).lost

@@ -399,8 +399,9 @@ class Engine:
         attempt = self._attempts.begun(here.place.partition, key, state, extra.lease_until_ms, ended_unsent=unsent)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
         template, payload = rows.template_of(0), rows.payload(0)
-        told = extra.key, attempt, extra.last_error, extra.history
-        return TaskView(task, state, fire_at_ms, key.position_ms, template, payload, *told)
+        progress = (self._scheduler.deliveries.progress_of(key) if is_in_hand else "") or extra.progress
+        notes = payload, extra.key, attempt, extra.last_error, extra.history, progress
+        return TaskView(task, state, fire_at_ms, key.position_ms, template, *notes)
 
     def _state(self, here: Located, version: int) -> State:
         if here.ending.outcome in ENDED:

@@ -108,6 +108,8 @@ class TaskView:
     last_error: str = ""
     # Of its attempts that have failed (model/attempts.py).
     history: str = ""
+    # As it is kept (model/progress.py).
+    progress: str = ""
 
 
 @dataclass(frozen=True, slots=True)

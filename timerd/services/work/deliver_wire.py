@@ -18,6 +18,7 @@ from timerd.model.occurrences import Occurrence
 from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import FLAG_LATE, RowGroup, gather
 from timerd.model.task import NO_EXTRA, Template
+from timerd.services.calls.progress import progress_message
 from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.work.few_delivered import add_template, few_message, is_few
 from timerd.services.work.macs import HOME, known_macs, mac_at
@@ -91,7 +92,7 @@ def _lengths(rows: RowGroup) -> Columns:
     lengths[first] += [_template_bytes(template) for template in used]
     lengths += np.array([len(template.traceparent) for template in used])[which]
     if rows.extras:
-        notes = [4 * len(extra.key) + len(extra.occurrence) for extra in rows.extras]
+        notes = [4 * len(extra.key) + len(extra.occurrence) + len(extra.progress) for extra in rows.extras]
         lengths += [notes[at - 1] if at else 0 for at in rows.columns["extra"].tolist()]
     return lengths
 
@@ -239,6 +240,8 @@ def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:
     extras = [rows.extra_of(row) for row in range(len(rows))]
     if any(extra.key for extra in extras):
         out.keys.extend([extra.key for extra in extras])
+    if any(extra.progress for extra in extras):
+        out.previous_progress.extend([progress_message(extra.progress) for extra in extras])
     if any(extra.occurrence for extra in extras):
         out.occurrences.extend([_occurrence(extra.occurrence) for extra in extras])
 

@@ -98,6 +98,15 @@ class Home:
                 lost = self._delivery.extend(stream, part)
         return lost
 
+    def report(self, stream: WorkStream, token: bytes, progress: str) -> None:
+        """Of an orphaned delivery nobody keeps it before its worker says it again."""
+        worker = self._workers[stream.number]
+        place = worker.remote.get(token)
+        if not isinstance(place, Link):
+            self._delivery.report(stream, token, progress)
+        elif self._delivery.keeps_progress():
+            place.report(worker.number, token, progress)
+
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
         """What is not open here may be open elsewhere, or may be a row of an instance that is gone."""
         worker = self._workers[stream.number]

@@ -108,6 +108,9 @@ class Link:
         said = pb.RelayExtend(worker=worker, sequence=self._expect(answered), ack_tokens=tokens)
         self.send(pb.RelayRequest(extend=said))
 
+    def report(self, worker: int, token: bytes, progress: str) -> None:
+        self.send(pb.RelayRequest(report=pb.RelayReport(worker=worker, ack_token=token, progress=progress)))
+
     def resume(self, worker: int, tokens: bytes, answered: OnResponse, *, holds_unknown: bool) -> None:
         said = pb.RelayResume(worker=worker, ack_tokens=tokens, holds_unknown=holds_unknown)
         said.sequence = self._expect(answered)

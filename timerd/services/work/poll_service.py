@@ -12,6 +12,7 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
+from timerd.services.calls.progress import progress_text
 from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
@@ -67,7 +68,12 @@ class PollService:
         """Raises NotStored."""
         namespace = namespace_of(asked.namespace)
         _check_tokens(asked.ack_tokens)
-        return pb.ExtendResponse(lost=self._polls.extend(namespace, asked.ack_tokens, _lease_ms(asked.lease)))
+        if asked.reports:
+            _check_tokens([report.ack_token for report in asked.reports])
+        said = {each.ack_token: progress_text(each.progress, "reports.progress") for each in asked.reports}
+        lost = self._polls.extend(namespace, asked.ack_tokens, _lease_ms(asked.lease))
+        self._polls.report(namespace, said)
+        return pb.ExtendResponse(lost=lost)
 
 
 def _add(out: pb.FinishResponse, rows: Sequence[int], said: pb.SettleConfirmed) -> None:

@@ -7,7 +7,7 @@ leases, retries and the other instances see a worker that is alive. A stream wit
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Protocol
 
@@ -46,6 +46,8 @@ class PollFrontend(Protocol):
     ) -> None: ...
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
+
+    def report(self, stream: WorkStream, token: bytes, progress: str) -> None: ...
 
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
 
@@ -110,6 +112,12 @@ class Polls:
             part = [tokens[row] for row in rows]
             lost += self._adopt(namespace, part, lease_ms) if stream is None else self._extend(stream, part)
         return lost
+
+    def report(self, namespace: str, progress: Mapping[bytes, str]) -> None:
+        """By ack token; after `extend`. Of what is lost it is not kept."""
+        for token, said in progress.items():
+            if (stream := self._holders.get(token)) is not None and stream.namespace == namespace:
+                self._frontend.report(stream, token, said)
 
     def released(self, tokens: Sequence[bytes]) -> None:
         """They did not reach the call that they were for."""

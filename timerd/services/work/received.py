@@ -52,6 +52,8 @@ def _task(deliver: pb.Deliver, at: int) -> pb.ReceivedTask:
         task.attempt_timeout.FromMilliseconds(min(deliver.attempt_timeout_ms, left_ms))
     if (soft_ms := _instant(deliver.soft_deadlines_ms, at)) > 0:
         task.soft_deadline.FromMilliseconds(soft_ms)
+    if deliver.previous_progress and deliver.previous_progress[at].ByteSize():
+        task.previous_progress.CopyFrom(deliver.previous_progress[at])
     if deliver.occurrences and deliver.occurrences[at].schedule_id:
         task.occurrence.CopyFrom(deliver.occurrences[at])
     return task

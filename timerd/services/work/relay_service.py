@@ -124,6 +124,7 @@ class HomeStream:
             "revoked": self._revoked,
             "settle": self._settle,
             "extend": self._extend,
+            "report": self._report,
             "resume": self._resume,
             "release": self._release,
             "written": self._written,
@@ -234,6 +235,10 @@ class HomeStream:
         worker = self._workers.get(said.worker)
         lost = self._delivery.extend(worker, said.ack_tokens) if worker is not None else []
         self.send(pb.RelayResponse(extended=pb.RelayExtended(sequence=said.sequence, lost=b"".join(lost))))
+
+    def _report(self, said: pb.RelayReport) -> None:
+        if (worker := self._workers.get(said.worker)) is not None:
+            self._delivery.report(worker, said.ack_token, said.progress)
 
     def _resume(self, said: pb.RelayResume) -> None:
         worker = self._workers.get(said.worker)

@@ -16,6 +16,7 @@ from timerd.model.errors import Invalid, NotStored, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.background import writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
+from timerd.services.calls.progress import progress_text
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.open_streams import is_refused
@@ -177,6 +178,10 @@ class WorkService(WorkServiceServicer):
             self._credit(stream, queue_of(request.credit.queue, "credit.queue"), request.credit.tasks)
         elif kind == "extend":
             _check_tokens(request.extend.ack_tokens, "extend.ack_tokens")
+            for report in request.extend.reports:
+                _check_tokens(report.ack_token, "extend.reports.ack_token")
+                progress = progress_text(report.progress, "extend.reports.progress")
+                self._frontend.report(stream, report.ack_token, progress)
             lost = self._frontend.extend(stream, request.extend.ack_tokens)
             if lost:
                 stream.push(pb.WorkResponse(extended=pb.Extended(lost=b"".join(lost))), len(lost) * ACK_TOKEN_BYTES)

@@ -33,6 +33,10 @@ class WorkerFrontend(Protocol):
         """Tokens that are lost, as far as that is known at once."""
         ...
 
+    def report(self, stream: WorkStream, token: bytes, progress: str) -> None:
+        """How far the attempt has come, as the text that is kept."""
+        ...
+
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
 
     def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:
