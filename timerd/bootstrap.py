@@ -233,14 +233,8 @@ def _answering(
     colleagues = Colleagues(peers.peers) if peers is not None else None
     reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
-    api = TimerApi(
-        engine,
-        config,
-        delivered,
-        Operating(store, scheduler, base.time, clock, reporting, *last),
-        base.call_deadline,
-        regulating,
-    )
+    operating = Operating(store, scheduler, base.time, clock, reporting, *last)
+    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
@@ -300,9 +294,7 @@ async def assemble(
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
     known = KnownRules()
-    allocation = (
-        CreditAllocation(base.machine, firing, peer_links.links, known.opens_ms) if peer_links is not None else None
-    )
+    allocation = CreditAllocation(base.machine, firing, peer_links.links, known.opens_ms) if peer_links else None
 
     def opened(queues: Collection[QueueKey]) -> None:
         """They may send now, and were looked at in vain before."""
@@ -311,10 +303,8 @@ async def assemble(
 
     by_rules = RuleLimits(known, base.machine.known_hand, opened, base.machine.before.brought.doubt_ms)
     limits = [by_rules, *(limit() for limit in LIMITS)]
-    announced = base.membership.announced
-    delivery = Delivery(
-        firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits, announced=announced
-    )
+    alarm, announced = make(time.exact_ms), base.membership.announced
+    delivery = Delivery(firing, alarm, base.machine, remote=allocation, server=name, limits=limits, announced=announced)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
     placing = Placing(base.machine.before.brought, scheduler.finder.queue_of, base.now_ms) if peers is None else None

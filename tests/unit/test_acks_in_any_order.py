@@ -7,6 +7,7 @@ import random
 import pytest
 
 from tests.unit.deliveries import ids_of, taken_of
+from timerd.core.dispatch.attempt_ends import AttemptEnds
 from timerd.core.dispatch.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
@@ -26,7 +27,7 @@ class Sky:
 
     def _send(self, number: int, rows: int) -> Batch:
         batch = taken_of(range(rows), prefix=b"%012d" % number)
-        return self.flights.register(1, batch, 10_000, 10_000, 0, self.stats, self.hand)
+        return self.flights.register(1, batch, 10_000, AttemptEnds(10_000), 0, self.stats, self.hand)
 
     def deliveries(self) -> dict[bytes, Ended]:
         return {
@@ -63,7 +64,7 @@ def test_two_generations_of_a_task_are_two_deliveries(rows: int) -> None:
     flights, stats = Flights(), QueueStats()
     first, second = taken_of(range(rows)), taken_of(range(rows), version=1 << 16)
     for batch in (first, second):
-        flights.register(1, batch, 10_000, 10_000, 0, stats, HandCount())
+        flights.register(1, batch, 10_000, AttemptEnds(10_000), 0, stats, HandCount())
     flights.check()
     found = [flights.find(each) for each in (*ids_of(first), *ids_of(second))]
     assert [each and each[0].key(each[1]).version for each in found] == [0] * rows + [1 << 16] * rows
