@@ -9,6 +9,7 @@ from tests.cli.served import Server
 from timerd.client import SyncClient
 
 LONG = "reminders/of-a-rather-long-name.which-somebody-chose"
+LIMIT = "the-partner-who-takes-a-hundred-calls-a-second"
 ERROR = "KeyError: 'ada', since the order that it belongs to is not there any more and nobody knows why"
 
 
@@ -45,4 +46,5 @@ def _add_cycle(client: SyncClient) -> None:
 
 def _add_rules(client: SyncClient) -> None:
     client.queues.pause(LONG, note="the printer on the third floor is broken, and nobody knows where the key is")
-    client.queues.put("mails", rate="100/s", burst=20, max_in_hand=50)
+    client.limits.put(LIMIT, rate="100/s", burst=20, max_in_hand=50)
+    client.queues.put("mails", rate="100/s", burst=20, max_in_hand=50, limits=[LIMIT])

@@ -96,6 +96,17 @@ async def dead(plight: Plight) -> TaskInfo:
     return await plight.task()
 
 
+async def done_at_the_second_attempt(plight: Plight) -> TaskInfo:
+    async def fails_once(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            raise RuntimeError("no such order")
+
+    await plight.works(fails_once)
+    task = await plight.task(retry=RetryPolicy(initial_backoff=1))
+    await plight.server.advance(seconds=3)
+    return await plight.client.get(task.id)
+
+
 @pytest.mark.parametrize(
     ("plight", "reason", "says"),
     [
@@ -118,6 +129,13 @@ async def test_the_cause_is_named(
     async with Server() as server:
         told, _, sentence = why(await plight(Plight(server)))
     assert (told, says in sentence) == (reason, True), sentence
+
+
+async def test_what_was_acked_is_not_said_to_have_failed_last() -> None:
+    async with Server() as server:
+        task = await done_at_the_second_attempt(Plight(server))
+    assert (task.state.name, "no such order" in task.last_error) == ("ACKED", True)
+    assert why(task) == ("OVER", None, "It is over, and nothing of it is sent any more.")
 
 
 def test_the_command_tells_it(terminal: Terminal, whole: Server) -> None:

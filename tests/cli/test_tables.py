@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from tests.cli.commands import paths_of_commands
 from tests.cli.conftest import Terminal
-from tests.cli.filled_server import ERROR, LONG, filled_server
+from tests.cli.filled_server import ERROR, LIMIT, LONG, filled_server
 from timerd.commands.table import Column, Kind, fitted_table, wide_table
 
 ID = "AQAAAaIhkK-gAABgQOOCjyNbUQCmecf9HKXb_PJ501EAAAAAaCe2e9w1M7k"
@@ -49,6 +49,8 @@ LISTINGS = {
     ("partition",): ("now",),
     ("queues", "list"): (),
     ("queues", "show"): (LONG,),
+    ("limits", "list"): (),
+    ("limits", "show"): (LIMIT,),
     ("explain",): ("--key", "order-4711"),
     ("config", "show"): (),
     ("audit",): (str(Path(__file__).with_name("audit.jsonl")),),
@@ -99,6 +101,11 @@ def test_no_line_is_wider_than_there_is_room(width: int, queue: str, payload: st
     lines = fitted(width, RECORD | {"queue": queue, "payload": payload}, RECORD)
     assert max(map(cell_len, lines)) <= width
     assert ID in "".join(line.strip() for line in lines)
+
+
+def test_a_list_stands_as_its_members() -> None:
+    _, line = wide_table([{"limit": "stripe", "queues": ["charges", "refunds"]}], (Column("limit"), Column("queues")))
+    assert line.split() == ["stripe", "charges,", "refunds"]
 
 
 def test_the_wide_table_has_all_columns_and_times_as_they_are() -> None:

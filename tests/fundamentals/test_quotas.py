@@ -141,6 +141,7 @@ def replace(file: Path, text: str) -> None:
         ("[shop]\nburst_s = 3", "limits nothing"),
         ("[shop]\ntasks_per_s = 0", "write a whole number from 1 to"),
         ("[shop]\ntasks_per_s = 1\nburst_s = 1.5", "write a whole number from 1 to 3,600"),
+        ('[""]\ntasks_per_s = 1', "it names no namespace"),
         ('["a b"]\ntasks_per_s = 1', "The namespace 'a b' is not allowed"),
     ],
 )

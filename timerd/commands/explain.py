@@ -58,7 +58,8 @@ def why(task: TaskInfo) -> tuple[str, datetime | None, str]:
         return NOT_DUE, task.due_time, f"It is due at {shown_twice(task.due_time)}."
     if task.state.name == "IN_FLIGHT":
         return IN_HAND, None, f"A worker has it in hand: attempt {task.attempt}."
-    error = f" Its last attempt failed: {task.last_error}" if task.last_error else ""
+    has_failed = task.last_error and task.state.name != "ACKED"
+    error = f" Its last attempt failed: {task.last_error}" if has_failed else ""
     return OVER, None, f"It is over, and nothing of it is sent any more.{error}"
 
 

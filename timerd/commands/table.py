@@ -168,7 +168,10 @@ def folded(text: str, width: int) -> list[str]:
 def _plain(record: Mapping[str, Any], column: Column) -> str:
     """As it is, in one line, without what would move the cursor of a terminal."""
     value = record.get(column.name)
-    text = "" if value is None else labels_shown(value) if isinstance(value, Mapping) else str(value)
+    if isinstance(value, list | tuple):
+        text = ", ".join(map(str, value))
+    else:
+        text = "" if value is None else labels_shown(value) if isinstance(value, Mapping) else str(value)
     return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
 
 

@@ -42,7 +42,7 @@ function Rules({ queue, namespace, mayAct }) {
     return silent?.length ? `Not confirmed yet by ${silent.join(", ")}: they read it within 10 s.` : `It is ${wanted}, on every instance.`;
   };
   const until = rules.until ? `until ${instant(rules.until)} (${relative(rules.until)})` : "until it is resumed";
-  const limit = limitText(rules.limit);
+  const limit = [limitText(rules.limit), ...(rules.limits || []).map((name) => `that of ${name}`)].filter(Boolean).join("; ");
   return html`${said && html`<p class="notice" role="status">${said}</p>`}
     ${now !== "RUNNING" && html`<p class="notice">This queue is <strong>${now}</strong> ${until}${rules.note ? `: ${rules.note}` : "."}</p>`}
     ${limit && html`<p class="quiet">Limit: ${limit}.</p>`}
