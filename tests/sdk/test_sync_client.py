@@ -16,7 +16,7 @@ import pytest
 
 from tests.sdk.fake_server import FakeServer
 from timerd import CancelOutcome, Client, SyncClient, TimerdError
-from timerd.client import Cycles, Queues, Schedules, SyncCycles, SyncQueues, SyncSchedules
+from timerd.client import Cycles, Limits, Queues, Schedules, SyncCycles, SyncLimits, SyncQueues, SyncSchedules
 from timerd.sdk.scheduling.sync_twin import SHARED_LOOP
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -37,7 +37,7 @@ def threaded() -> Iterator[FakeServer]:
 
 def test_the_names_and_signatures_are_those_of_the_client() -> None:
     # `close` is written twice, and what is behind the others is compared below.
-    apart = ("close", "schedules", "cycles", "queues")
+    apart = ("close", "schedules", "cycles", "queues", "limits")
     names = [name for name in dir(Client) if not name.startswith("_") and name not in apart]
     assert "schedule" in names
     assert "list" in names
@@ -47,6 +47,7 @@ def test_the_names_and_signatures_are_those_of_the_client() -> None:
         (Schedules, SyncSchedules, "create"),
         (Cycles, SyncCycles, "create"),
         (Queues, SyncQueues, "pause"),
+        (Limits, SyncLimits, "put"),
     ):
         names = [name for name in dir(plain) if not name.startswith("_")]
         assert known in names

@@ -22,7 +22,7 @@ class Peer:
         self.resumed: list[tuple[bytes, bool]] = []
         self.sent: list[pb.RelayRequest] = []
 
-    def open(self, worker: int, namespace: str, lease_ms: int, name: bytes) -> None:
+    def open(self, worker: int, namespace: str, lease_ms: int, name: bytes, called: str) -> None:
         """It knows the worker."""
 
     def resume(self, worker: int, tokens: bytes, answered: Callable[[Any], None], *, holds_unknown: bool) -> None:

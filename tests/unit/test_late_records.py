@@ -5,6 +5,7 @@ ends the task asks him as well."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -233,7 +234,7 @@ def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() 
     story.lands()
     assert story.run(tell_end(story.run(locate(story.old.id)))) is Asked.ENDED
     now_ms = story.world.now_ms
-    wish = Wish("redrive", now_ms + 1_000, now_ms, 86_400_000, cast(DeadLetter, object()))
+    wish = Wish("redrive", now_ms + 1_000, now_ms, 86_400_000, cast(DeadLetter, SimpleNamespace(history="")))
     story.old.fire_at_ms = {story.run(move_task(story.old.id, wish))}
     assert story.deliveries() == 1
     story.world.advance(2_000)

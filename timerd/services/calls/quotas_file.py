@@ -40,7 +40,7 @@ def _quota(where: str, name: str, table: object) -> Quota:
     if not isinstance(table, Mapping):
         raise StartupError(f"{where}: it stands outside of a table: write [NAMESPACE], and its settings below.")
     if not name:
-        raise StartupError(f"{where}: it names no namespace: write [default], or [\"*\"] for all that have no table.")
+        raise StartupError(f'{where}: it names no namespace: write [default], or ["*"] for all that have no table.')
     try:
         namespace_of(name if name != OTHERS else "")
     except Invalid as error:

@@ -63,7 +63,7 @@ class Keying:
         may_stay = any(policy is not Conflict.REPLACE for _, policy in tasks.keys.values())
         known = await self._recall(tasks) if may_stay else None
         left = [row for row in tasks.keys if known is None or row not in known]
-        together = SharedTrips(self._runner)
+        together = self._together(len(left))
         work = [self._reserve(tasks, ids[row], row, together) for row in left]
         found = dict(zip(left, await asyncio.gather(*work), strict=True))
         taken = {row: held.taken_by for row, held in found.items() if held.taken_by is not None}
@@ -76,6 +76,10 @@ class Keying:
         for row, held in found.items():
             await self._sort(tasks, keys, row, held)
         return keys
+
+    def _together(self, keys: int) -> Performs:
+        """One key has a trip of its own at once: who waits for others loses its races."""
+        return SharedTrips(self._runner) if keys > 1 else self._runner
 
     async def _reserve(self, tasks: NewTasks, task: TaskId, row: int, runner: Performs) -> Reserved:
         key, policy = tasks.keys[row]
@@ -113,7 +117,7 @@ class Keying:
         """After the rows are durable: why those are refused that are. Raises Aborted where all have lost their keys."""
         lost = await self._lost_before(tasks, ids, keys) if may_be_repeat else []
         ours = {row: held for row, held in keys.reserved.items() if row not in lost}
-        together = SharedTrips(self._runner)
+        together = self._together(len(ours))
         work = [
             drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held, self._time_ms()), together)
             for row, held in ours.items()
