@@ -18,7 +18,7 @@ def test_the_tables_are_made_and_making_them_again_changes_nothing(
 ) -> None:
     node = f"{cassandra_found.address}:{cassandra_found.port}"
     where = ["--cassandra", node, "--keyspace", NAME, "--datacenter", cassandra_found.datacenter]
-    keyspace.run("TRUNCATE schema_versions")
+    keyspace.run("DELETE FROM schema_versions WHERE part IN ('tables', 'additions')")
     for _ in range(2):
         assert run(["schema", "apply", *where, "--replication", "1"]) == 0
         assert f"has schema version {NEWEST}" in capsys.readouterr().out
