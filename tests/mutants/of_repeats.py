@@ -110,9 +110,7 @@ MUTANTS = (
         old="    said = said if asked.is_repeat else (yield from _or_in_flight(here, asked.outcome, said))\n",
         new="    said = yield from _or_in_flight(here, asked.outcome, said)\n",
         breaks="a worker comes back after CANCELLED was said, and the repeat of the cancel says IN_FLIGHT",
-        tests=(
-            "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",
-        ),
+        tests=(CANCEL_AGAIN + "test_a_worker_that_comes_back_when_the_end_is_recorded_changes_nothing",),
     ),
     Mutant(
         name="came-back-where-nobody-holds-it",

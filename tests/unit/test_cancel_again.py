@@ -34,16 +34,37 @@ def nobody_holds(world: World) -> None:
     world.machines.clear()
 
 
+@pytest.mark.parametrize("is_set", [True, False])
 def test_a_worker_that_comes_back_where_nobody_holds_the_task_changes_nothing(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, is_set: bool
 ) -> None:
-    """The task waits for its next attempt."""
+    """The task waits for its next attempt. The release before did not set what it said."""
     task, other = scheduled(world, 30_000, 31_000)
     nobody_holds(world)
+    before = dict(world.store._registers)
     assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    if not is_set:
+        world.store._registers = before
     comes_back(monkeypatch)
     assert run(world, cancel(world, task)) is Cancelled.CANCELLED
     assert run(world, cancel(world, other)) is Cancelled.IN_FLIGHT
+
+
+def test_a_worker_that_comes_back_when_the_end_is_recorded_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of what the release before said, which did not set it."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    world.nack(task, 5_000)
+    world.settle_down()
+    before = dict(world.store._registers)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    world.settle_down()
+    nobody_holds(world)
+    world.store._registers = before
+    comes_back(monkeypatch)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
 
 
 def test_a_worker_that_comes_back_changes_nothing_while_its_holder_has_yet_to_write_the_end(
