@@ -98,7 +98,9 @@ async def put(
     timerd queues set charges --limit stripe
     """
     given = bool(limit) or (rate, burst, max_in_hand) != (None, None, None)
-    if given == no_limit:
+    if given and no_limit:
+        raise WrongInput("--no-limit takes all limits away: give it alone, or leave it out.")
+    if not (given or no_limit):
         raise WrongInput("Say how the queue is limited: --rate, --burst, --max-in-hand, --limit; or --no-limit.")
     client = await call.connect()
     found = await client.queues.put(

@@ -67,8 +67,8 @@ async def schedule(
         "priority": priority,
         "content_type": content_type,
         "retry": _retry(max_attempts, backoff, max_backoff, attempt_timeout),
-        "expire_after": None if expire_in is None else parse_span(expire_in),
-        "soft_expire_after": None if soft_expire_in is None else parse_span(soft_expire_in),
+        "expire_after": _lifetime("--expire-in", expire_in),
+        "soft_expire_after": _lifetime("--soft-expire-in", soft_expire_in),
     }
     if file is not None:
         if payload is not None or key is not None:
@@ -95,6 +95,13 @@ def _retry(max_attempts: int, backoff: str | None, max_backoff: str | None, atte
     spans = {"initial_backoff": backoff, "max_backoff": max_backoff, "attempt_timeout": attempt_timeout}
     given: dict[str, Any] = {name: parse_span(text) for name, text in spans.items() if text is not None}
     return RetryPolicy(max_attempts=max_attempts, **given)
+
+
+def _lifetime(option: str, given: str | None) -> timedelta | None:
+    span = None if given is None else parse_span(given)
+    if span is not None and not span:
+        raise WrongInput(f"{option} is {given}: give more than 0, for example 10m.")
+    return span
 
 
 def _record(task: Task) -> OutputRecord:

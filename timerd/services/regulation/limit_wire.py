@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,128}")
 def limit_of(given: wire.Limit) -> QueueLimit:
     """Raises Invalid."""
     if not given.max_in_hand and not given.rate:
-        raise Invalid("The limit limits nothing: give max_in_hand, or a rate, or leave the limit out.", "limit")
+        raise Invalid("The limit limits nothing: give max_in_hand, or a rate.", "limit")
     for name in ("max_in_hand", "rate", "burst"):
         if (value := getattr(given, name)) > MOST:
             raise Invalid(f"{name} is {value:,}: at most {MOST:,} are allowed.", f"limit.{name}")
