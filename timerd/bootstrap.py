@@ -238,7 +238,7 @@ def _answering(
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
-    cycles = CycleCalls(recurring, engine, base.shard_count)
+    cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
     handlers = (
         api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),

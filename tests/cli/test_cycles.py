@@ -64,6 +64,40 @@ def test_the_sql_of_sqlite_finds_each_member_in_its_slot(terminal: Terminal) -> 
     database.close()
 
 
+def test_places_are_named_at_the_creation_and_by_each_put(terminal: Terminal, whole: Server) -> None:
+    places = ("--place", "payments", "--place", "reports")
+    assert terminal("cycles", "create", "kinds", *SYNC[:4], *places, "--json").json["places"] == ["payments", "reports"]
+    assert terminal("cycles", "put", "kinds", "a", "b", "--place", "payments").code == 0
+    assert terminal("cycles", "put", "kinds", "a", "--place", "reports").code == 0
+    assert "has the places payments, reports" in terminal("cycles", "put", "kinds", "a").err
+    assert "payments, reports" in terminal("cycles", "show", "kinds").out
+    listed = terminal("cycles", "members", "kinds", "--json").lines
+    assert sorted((each["key"], each["place"]) for each in listed) == [
+        *(("a", "payments"), ("a", "reports")),
+        ("b", "payments"),
+    ]
+    terminal("cycles", "remove", "kinds", "a", "--place", "payments")
+    assert len(terminal("cycles", "members", "kinds", "--json").lines) == 2
+
+
+def test_the_sql_of_places_finds_the_kinds_of_a_slot(terminal: Terminal) -> None:
+    printed = terminal("cycles", "sql", "--dialect", "sqlite", "--place", "payments", "--place", "reports").out
+    *made, select = [each for each in printed.split(";") if each.strip()]
+    database = sqlite3.connect(":memory:")
+    database.create_function("slot_hash", 1, slot_hash, deterministic=True)
+    database.execute("CREATE TABLE account (id INTEGER PRIMARY KEY)")
+    for statement in made:
+        database.execute(statement)
+    database.executemany("INSERT INTO account (id) VALUES (?)", [(number,) for number in range(200)])
+    found: list[tuple[str, int]] = []
+    for slot in range(4):
+        bounds = (slot_range(slot, 4).signed, slot_range((slot - 2) % 4, 4).signed)
+        named = {f"{end}{n}": each[i] for n, each in enumerate(bounds) for i, end in enumerate(("lo", "hi"))}
+        found += [(place, key) for key, place in database.execute(select, named)]
+    assert sorted(found) == [(place, key) for place in ("payments", "reports") for key in range(200)]
+    database.close()
+
+
 def test_the_sql_of_others_names_the_table_and_an_unknown_one_is_refused(terminal: Terminal) -> None:
     assert "ALTER TABLE users" in terminal("cycles", "sql", "--dialect", "postgres", "--table", "users").out
     assert (

@@ -7,7 +7,7 @@ The procedures are those of the product; each request of theirs is one step. `py
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -23,10 +23,9 @@ from tests.schedules.histories import (
     Process,
 )
 from timerd.core.protocol import AppendRows, ListEntries, Procedure, ReadRegister, Request, WriteEntries
-from timerd.core.schedules import changes, roster
+from timerd.core.schedules import changes, roster, roster_walk
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
 from timerd.core.schedules.spec_times import SpecTimes
-from timerd.core.slots import hash_of, slot_of
 from timerd.core.taken import SLOTS, TICKS
 from timerd.model.cycles import CycleShape, RosterTurn, Turn, turn_at
 from timerd.model.errors import NotFound
@@ -39,12 +38,15 @@ from timerd.model.task import Template
 
 PERIOD_MS, SLOT_COUNT, LEAD_MS = 40_000, 4, 5_000
 SHAPE = CycleShape(PERIOD_MS, SLOT_COUNT, START_MS + LEAD_MS, LEAD_MS, 2, Template("default", "members"), True)
+# Of a cycle with places: one key has two kinds of turns, half a period apart.
+PLACES = ("a", "b")
 KEYS = tuple(f"member {n}" for n in range(5))
+KINDS = ("member 0@a", "member 0@b", "member 1@b", "member 2@a", "member 2@b")
 
 
-def definition() -> Definition:
+def definition(shape: CycleShape) -> Definition:
     spec = Spec((Every(SHAPE.slot_ms, START_MS),))
-    return Definition(spec, Policies(CatchUp.ALL, PERIOD_MS, SLOT_COUNT), Template(*SLOTS), b"1", cycle=SHAPE)
+    return Definition(spec, Policies(CatchUp.ALL, PERIOD_MS, SLOT_COUNT), Template(*SLOTS), b"1", cycle=shape)
 
 
 @dataclass(eq=False)
@@ -61,8 +63,16 @@ class MemberCall(Call):
     is_over: bool = False
 
 
+def key_of(member: str) -> str:
+    return member.partition("@")[0]
+
+
+def place_of(member: str) -> str:
+    return member.partition("@")[2]
+
+
 def removal(key: str, history: RosterHistory) -> Procedure[None]:
-    left = yield from roster.remove_members(NAME, [key], history.world)
+    left = yield from roster.remove_members(NAME, [key_of(key)], history.world, place_of(key))
     for run, gone in left:
         yield from roster.withdraw_member(run, gone, history.world)
 
@@ -73,11 +83,18 @@ def expansion(turn: RosterTurn, history: RosterHistory) -> Procedure[None]:
         found = yield from roster.read_roster(NAME, turn.uid)
     except NotFound:
         return
+    for each in found.of(""):
+        yield from _expansion(each, turn, history)
+
+
+def _expansion(found: roster.Roster, turn: RosterTurn, history: RosterHistory) -> Procedure[None]:
     place: roster.RosterPlace | None = None
+    part = found.shape.slots_back(turn.slot, found.place)
     while True:
-        entries, place = yield from roster.roster_page(found.uid, found.shape, turn.slot, place, 2)
-        members = [SlotMember(each.key, each.payload) for each in entries if each.payload is not None]
-        yield from roster.fill(found.run(turn.cycle), members, history.world)
+        walk = roster_walk.walk_slot(found.entries_uid, part, SLOT_COUNT, place, 1, 2)
+        entries, place = yield from walk
+        run = found.run(turn.cycle)
+        yield from roster.fill(run, roster.staying_in(run, turn.slot, entries), history.world)
         if place is None:
             return
 
@@ -93,6 +110,8 @@ class RosterHistory(History):
     reads_before: bool = False
     # The task of a slot is acked before it is filled.
     slots_acked_early: bool = False
+    # Some members have two kinds of turns.
+    has_places: bool = False
     # How many members come and go, and how often a call is about one of which another call is under way.
     members: int = len(KEYS)
     meeting: float = 0.2
@@ -115,6 +134,17 @@ class RosterHistory(History):
     looks: dict[Process, dict[Any, bytes]] = field(default_factory=dict)
     before: dict[Any, bytes] = field(default_factory=dict)
 
+    @property
+    def shape(self) -> CycleShape:
+        return replace(SHAPE, places=PLACES) if self.has_places else SHAPE
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return KINDS if self.has_places else KEYS
+
+    def run(self, uid: str, number: int, member: str) -> CycleRun:
+        return CycleRun(uid, self.shape, number, place=self.shape.place_number(place_of(member)))
+
     def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
         return Periods(SHAPE.slot_ms)
 
@@ -122,7 +152,7 @@ class RosterHistory(History):
 
     def play(self) -> None:
         """Raises Broken."""
-        self._call(lambda: changes.create(NAME, "create", definition(), self.world))
+        self._call(lambda: changes.create(NAME, "create", definition(self.shape), self.world))
         for _ in range(self.random.randrange(200, 1_000)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
@@ -134,7 +164,7 @@ class RosterHistory(History):
         """A member comes or goes, mostly one call of a member at a time."""
         if not self.changes or not self.forces:
             return
-        key = self.random.choice(KEYS[: self.members])
+        key = self.random.choice(self.keys[: self.members])
         under_way = [call for call in self.calls if call.key == key and not call.is_over]
         if under_way and self.random.random() >= self.meeting:
             return
@@ -149,8 +179,8 @@ class RosterHistory(History):
         self.processes.append(Process(make(), call=call))
 
     def put(self, key: str) -> Procedure[None]:
-        members = [SlotMember(key, key.encode())]
-        return self.puts(members, self) if self.puts else roster.put_members(NAME, members, self.world)
+        members = [SlotMember(key_of(key), key.encode())]
+        return self.puts(members, self) if self.puts else roster.put_members(NAME, members, self.world, place_of(key))
 
     def _ended(self, process: Process, value: object) -> None:
         super()._ended(process, value)
@@ -210,13 +240,14 @@ class RosterHistory(History):
         """The entry that counts is of a removal, which was answered: whatever else was under way beside it."""
         [stored] = done(self.store.read([NAME.key]))
         assert stored is not None
-        reading = roster.entries_of(Schedule.from_bytes(stored).uid, [key])
+        uid = roster.place_uid(Schedule.from_bytes(stored).uid, self.shape.place_number(place_of(key)))
+        reading = roster.entries_of(uid, [key_of(key)])
         asked = next(reading)
         assert isinstance(asked, ListEntries)
         try:
             reading.send([list(done(self.store.list_entries(*each))) for each in asked.asked])
         except StopIteration as end:
-            found = roster.latest(end.value[key])
+            found = roster.latest(end.value[key_of(key)])
             return found is not None and found.payload is None and bool(self.writers[found.name].ok_ms)
         raise AssertionError("entries are read at once")
 
@@ -278,17 +309,17 @@ class RosterHistory(History):
         [stored] = done(self.store.read([NAME.key]))
         assert stored is not None
         uid = Schedule.from_bytes(stored).uid
-        for key in KEYS:
+        for key in self.keys:
             for begin_ms, end_ms in self._memberships(key):
                 for number in range(END_MS // PERIOD_MS - START_MS // PERIOD_MS + 1):
-                    run = CycleRun(uid, SHAPE, number)
+                    run = self.run(uid, number, key)
                     # A slot that is filled only after the removal has no task for it.
-                    slot = slot_of(hash_of(key), SLOT_COUNT)
+                    slot = run.slot_at(key_of(key))
                     filled_ms = self.filled.get((number, slot), 0)
-                    is_due = begin_ms < run.moment_ms(key) <= min(end_ms, END_MS) and filled_ms < end_ms
+                    is_due = begin_ms < run.moment_ms(key_of(key)) <= min(end_ms, END_MS) and filled_ms < end_ms
                     is_over = (number, key) in self.had or self._was_withdrawn(run, key) or self._has_expired(run, key)
                     if is_due and not is_over and Turn(number, slot) not in self.missed:
-                        raise Broken(f"{key} has lost its turn {number} at {run.moment_ms(key) - START_MS}")
+                        raise Broken(f"{key} has lost its turn {number} at {run.moment_ms(key_of(key)) - START_MS}")
 
     def _memberships(self, key: str) -> list[tuple[int, int]]:
         """From the OK of a put to the beginning of the next removal."""
@@ -310,7 +341,7 @@ class RosterHistory(History):
         """By a removal that was asked for."""
         if all(call.is_put for call in self.calls if call.key == key):
             return False
-        [stored] = done(self.store.read([move_key(member_task(run, key).digest)]))
+        [stored] = done(self.store.read([move_key(member_task(run, key_of(key)).digest)]))
         return stored is not None and Move.from_bytes(stored).state is MoveState.MOVED
 
 

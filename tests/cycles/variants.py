@@ -12,13 +12,15 @@ from tests.cycles.histories import RosterHistory
 from tests.schedules.histories import NAME
 from tests.schedules.variants import quick
 from timerd.core.protocol import Find, Procedure, Withdrawn, WriteEntries
-from timerd.core.schedules import roster
+from timerd.core.schedules import roster, roster_walk
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
 from timerd.core.schedules.world import World
+from timerd.model.cycles import CycleShape
 from timerd.model.storage import Found
 
 Settings = dict[str, Any]
 SOUND_WITHDRAW = roster.withdraw_member
+SOUND_PREFIX = CycleRun.prefix
 # So many members come and go that two calls often meet.
 BUSY: Settings = {"changes": 20, "meeting": 0.6, "paces_ms": (1, 500, 1_500, 4_000)}
 DRAWS = iter(range(1 << 30))
@@ -79,6 +81,16 @@ def no_stick(run: CycleRun, key: str, world: World) -> Procedure[Withdrawn]:
     return (yield from SOUND_WITHDRAW(run, key, world))
 
 
+def of_one_kind(run: CycleRun, key: str) -> bytes:
+    """The task of a key has the same name in each of its places."""
+    return SOUND_PREFIX(run._replace(place=0), key)
+
+
+def unshifted(shape: CycleShape, slot: int, place: int) -> int:
+    """The kinds of a slot are those whose hash is in it."""
+    return slot
+
+
 def anew(run: CycleRun, key: str) -> bytes:
     """A task of each try."""
     return b"%012d" % next(DRAWS)
@@ -94,6 +106,8 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "ADDBLIND": ([], {"puts": add_blind, **BUSY}),
     "CANCELFIRST": ([], {"removes": cancel_first, **BUSY}),
     "REMLOOKFIRST": ([], {"removes": removal_looks_first, **BUSY}),
+    "ONEKIND": ([(CycleRun, "prefix", of_one_kind)], {**BUSY, "has_places": True}),
+    "UNSHIFTED": ([(CycleShape, "slots_back", unshifted)], {**BUSY, "has_places": True}),
     "NOSTICK": ([(roster, "withdraw_member", no_stick)], BUSY),
 }
 
@@ -104,7 +118,8 @@ def variant(name: str) -> Iterator[Settings]:
     patches, settings = VARIANTS[name] if name else ([], {})
     with ExitStack() as stack:
         stack.enter_context(quick())
-        stack.enter_context(patch.object(roster, "SEGMENT_BITS", 3))
+        for module in (roster, roster_walk):
+            stack.enter_context(patch.object(module, "SEGMENT_BITS", 3))
         for where, attribute, value in patches:
             stack.enter_context(patch.object(where, attribute, value))
         yield settings

@@ -33,25 +33,31 @@ _COLUMNS = (
     Column("note", Kind.TEXT, is_spare=True),
     Column("error", Kind.TEXT),
 )
-_MEMBER_COLUMNS = (Column("key", Kind.ID), Column("weight", Kind.FIGURE), Column("payload", Kind.TEXT))
+_MEMBER_COLUMNS = (
+    Column("key", Kind.ID),
+    Column("place", Kind.NAME),
+    Column("weight", Kind.FIGURE),
+    Column("payload", Kind.TEXT),
+)
 # What a list does not say of each.
 _OF_ONE = ("next_slot", "members", "mean", "largest", "costs")
 CycleId = Annotated[str, typer.Argument(metavar="ID", help="The cycle.")]
 OfRevision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
+OfPlace = Annotated[str, typer.Option("--place", help="The kind of turn, of a cycle with places.")]
 MemberKeys = Annotated[list[str], typer.Argument(metavar="KEY...", help="The keys of the members.")]
 _POSTGRES = r"""ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
   ((('x' || substr(encode(sha256({bytes}), 'hex'), 1, 16))::bit(64) # x'8000000000000000')::bigint) STORED;
 CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
-SELECT {key} FROM {table} WHERE slot_hash BETWEEN :lo AND :hi;"""
+"""
 _MYSQL = """ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
   (CAST(CAST(CONV(LEFT(SHA2({key}, 256), 16), 16, 10) AS UNSIGNED) ^ 9223372036854775808 AS SIGNED)) STORED;
 CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
-SELECT {key} FROM {table} WHERE slot_hash BETWEEN :lo AND :hi;"""
+"""
 _SQLITE = """-- On each connection, in Python: connection.create_function("slot_hash", 1, slot_hash, deterministic=True)
 -- with: from timerd.client import slot_hash
 ALTER TABLE {table} ADD COLUMN slot_hash integer GENERATED ALWAYS AS (slot_hash({key})) VIRTUAL;
 CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
-SELECT {key} FROM {table} WHERE slot_hash BETWEEN :lo AND :hi;"""
+"""
 _DIALECTS = {"postgres": _POSTGRES, "mysql": _MYSQL, "sqlite": _SQLITE}
 
 
@@ -65,6 +71,9 @@ async def create(
     ] = "",
     slots: Annotated[int, typer.Option("--slots", min=0, help="So many slots; 0 = slots of a minute.")] = 0,
     origin: Annotated[str | None, typer.Option("--origin", metavar="TIME", help="From when cycles count.")] = None,
+    place: Annotated[
+        list[str] | None, typer.Option("--place", help="A kind of turn of one member; repeat it for each.")
+    ] = None,
     label: options.LabelsOption = None,
 ) -> None:
     """Create a cycle: each of its members has a turn in every period.
@@ -75,7 +84,14 @@ async def create(
     since = parse_instant(origin) if origin is not None else None
     client = await call.connect()
     made = await client.cycles.create(
-        cycle_id, every=span, queue=queue, slot_queue=slot_queue, slots=slots, origin=since, labels=labels
+        cycle_id,
+        every=span,
+        queue=queue,
+        slot_queue=slot_queue,
+        slots=slots,
+        origin=since,
+        places=place or [],
+        labels=labels,
     )
     call.out.one(_record(made), f"{made.id}: {made.slots:,} slots, {_next_shown(made)}.")
 
@@ -100,6 +116,7 @@ async def show(call: CommandCall, cycle_id: CycleId) -> None:
     largest = max(found.costs, key=lambda each: each.weight, default=None)
     words: OutputRecord = {
         "labels": labels_shown(found.labels),
+        "places": ", ".join(found.places),
         "next_slot": shown_twice(found.next_slot) if found.next_slot is not None else "",
         "largest": f"slot {largest.slot} with {largest.weight:,g}" if largest is not None else "",
         "costs": f"of {len(found.costs):,} slots that were filled; --json shows each",
@@ -145,17 +162,18 @@ async def put(
     cycle_id: CycleId,
     keys: MemberKeys,
     weight: Annotated[float, typer.Option("--weight", help="What a turn of each costs beside those of others.")] = 1.0,
+    place: OfPlace = "",
 ) -> None:
     """Make members of a cycle whose members timerd keeps."""
     client = await call.connect()
-    members = await client.cycles.put(cycle_id, keys, weights=[weight] * len(keys))
+    members = await client.cycles.put(cycle_id, keys, weights=[weight] * len(keys), place=place)
     call.out.one({"cycle_id": cycle_id, "members": members}, f"{members:,} are members.")
 
 
-async def remove(call: CommandCall, cycle_id: CycleId, keys: MemberKeys) -> None:
+async def remove(call: CommandCall, cycle_id: CycleId, keys: MemberKeys, place: OfPlace = "") -> None:
     """Remove members: nothing of them starts any more."""
     client = await call.connect()
-    await client.cycles.remove(cycle_id, keys)
+    await client.cycles.remove(cycle_id, keys, place=place)
     call.out.one({"cycle_id": cycle_id, "removed": len(keys)}, f"{len(keys):,} are no members.")
 
 
@@ -210,12 +228,12 @@ def _parse_share(text: str) -> float:
     return share
 
 
-async def list_members(call: CommandCall, cycle_id: CycleId) -> None:
+async def list_members(call: CommandCall, cycle_id: CycleId, place: OfPlace = "") -> None:
     """List the members of a cycle, by their moments."""
     client = await call.connect()
     records = [
-        {"key": each.key, "weight": each.weight, **payload_fields(each.payload)}
-        async for each in client.cycles.members(cycle_id)
+        {"key": each.key, "place": each.place, "weight": each.weight, **payload_fields(each.payload)}
+        async for each in client.cycles.members(cycle_id, place=place)
     ]
     call.out.many(records, _MEMBER_COLUMNS, "No members.")
 
@@ -227,12 +245,24 @@ def sql(
     text: Annotated[
         bool, typer.Option("--text", help="The key is a text: of PostgreSQL it is written otherwise.")
     ] = False,
+    place: Annotated[
+        list[str] | None, typer.Option("--place", help="A place of the cycle; repeat it for each, in their order.")
+    ] = None,
 ) -> None:
     """Print the SQL by which a database finds the members of a slot."""
     if dialect not in _DIALECTS:
         raise WrongInput(f"{dialect!r} is not a dialect: allowed are {', '.join(_DIALECTS)}.")
     packed = rf"replace({key}, '\', '\\')::bytea" if text else f"{key}::text::bytea"
-    typer.echo(_DIALECTS[dialect].format(table=table, key=key, bytes=packed))
+    typer.echo(_DIALECTS[dialect].format(table=table, key=key, bytes=packed) + _selects(table, key, place or []) + ";")
+
+
+def _selects(table: str, key: str, places: list[str]) -> str:
+    """The members of a slot; with places those of each, of which the ranges have a number."""
+    begin, end = f"SELECT {key}", f" FROM {table} WHERE slot_hash BETWEEN "
+    if not places:
+        return f"{begin}{end}:lo AND :hi"
+    each = (f"{begin}, '{name}' AS place{end}:lo{n} AND :hi{n}" for n, name in enumerate(places))
+    return "\nUNION ALL ".join(each)
 
 
 def _listed(cycle: Cycle) -> OutputRecord:
@@ -250,6 +280,7 @@ def _record(cycle: Cycle) -> OutputRecord:
         "period": str(cycle.period),
         "origin": iso_of(cycle.origin),
         "slots": cycle.slots,
+        "places": list(cycle.places),
         "lead": str(cycle.lead),
         "queue": cycle.queue,
         "slot_queue": cycle.slot_queue,

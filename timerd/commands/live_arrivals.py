@@ -85,10 +85,11 @@ class LiveReader:
     async def _moments(self, cycle: Cycle) -> Floats:
         """Within a period, of each member. Those of the caller's database have some moment of their slot, as many as
         it had when it was filled last."""
-        shape = slots_of(round(cycle.period.total_seconds() * 1_000), cycle.slots)
+        shape = slots_of(round(cycle.period.total_seconds() * 1_000), cycle.slots, max(1, len(cycle.places)))
         if not cycle.slot_queue:
-            keys = [member.key async for member in self.client.cycles.members(cycle.id)]
-            return np.array([shape.moment_ms(key) / 1_000 for key in keys])
+            numbers = {name: number for number, name in enumerate(cycle.places or [""])}
+            members = [(each.key, numbers[each.place]) async for each in self.client.cycles.members(cycle.id)]
+            return np.array([shape.moment_ms(*each) / 1_000 for each in members])
         costs = (await self.client.cycles.get(cycle.id)).costs
         slots = np.repeat([each.slot for each in costs], [each.members for each in costs])
         moments: Floats = (slots + self._chance.random(len(slots))) * shape.slot_ms / 1_000

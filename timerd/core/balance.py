@@ -23,11 +23,13 @@ MOST_HEAVY = 10_000
 
 
 class WeightedMember(NamedTuple):
-    """`place`: the hash that counts, its own one or where it was moved."""
+    """`place`: the hash that counts, its own one or where it was moved. `behind`: it has its turn so many slots later,
+    around the circle; of each kind of turn that a key has there is one of these, and they move together."""
 
     weight: float
     key: str
     place: int
+    behind: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class SlotCosts:
 
     def add(self, member: WeightedMember) -> None:
         self.members += 1
-        self.sums[slot_of(member.place, len(self.sums))] += member.weight
+        self.sums[(slot_of(member.place, len(self.sums)) + member.behind) % len(self.sums)] += member.weight
         if len(self._costliest) < MOST_HEAVY:
             heapq.heappush(self._costliest, member)
         elif member > self._costliest[0]:
@@ -89,10 +91,13 @@ class _Moving:
     def __init__(self, sums: list[float], heavy: Sequence[WeightedMember]) -> None:
         self.sums = sums
         self.places: dict[str, int] = {}
-        self._members: dict[int, list[WeightedMember]] = {}
-        for each in heavy:
-            self._members.setdefault(slot_of(each.place, len(sums)), []).append(each)
         self._before = {each.key: each.place for each in heavy}
+        # The kinds of each key; and by slot the keys of which some kind is there, in the order in which they came.
+        self._kinds: dict[str, list[WeightedMember]] = {}
+        self._keys: dict[int, dict[str, None]] = {}
+        for each in heavy:
+            self._kinds.setdefault(each.key, []).append(each)
+            self._keys.setdefault(self._slot(each, each.place), {})[each.key] = None
         # The costliest first; a sum that is not that of its slot any more is left out.
         self._order = [(-cost, slot) for slot, cost in enumerate(sums)]
         heapq.heapify(self._order)
@@ -106,34 +111,50 @@ class _Moving:
             elif cost <= limit:
                 return False
             elif (found := self._best(slot)) is not None:
-                self._move(slot, *found)
+                self._move(*found)
                 return True
             else:
                 # Nothing helps it.
                 heapq.heappop(self._order)
         return False
 
-    def _best(self, slot: int) -> tuple[WeightedMember, int] | None:
-        """Of its members and their candidates: where both slots are cheapest afterwards. None: both never get cheaper
-        than this one is."""
+    def _best(self, slot: int) -> tuple[str, int] | None:
+        """Of its members and their candidates: where all slots that change are cheapest afterwards. None: they never
+        get cheaper than this one is."""
         options = (
-            (max(self.sums[slot] - each.weight, self.sums[there] + each.weight), each, place)
-            for each in self._members.get(slot, ())
-            for place in candidates(each.key)
-            if (there := slot_of(place, len(self.sums))) != slot
+            (max(self.sums[where] + more for where, more in changes.items()), key, place)
+            for key in self._keys.get(slot, ())
+            for place in candidates(key)
+            if (changes := self._changes(key, place))
         )
-        dearest, member, place = min(options, default=(self.sums[slot], None, 0), key=lambda option: option[0])
-        return (member, place) if member is not None and dearest < self.sums[slot] else None
+        dearest, key, place = min(options, default=(self.sums[slot], "", 0), key=lambda option: option[0])
+        return (key, place) if dearest < self.sums[slot] else None
 
-    def _move(self, slot: int, member: WeightedMember, place: int) -> None:
-        there = slot_of(place, len(self.sums))
-        self._members[slot].remove(member)
-        self._members.setdefault(there, []).append(member._replace(place=place))
-        self.places[member.key] = place
-        self.sums[slot] -= member.weight
-        self.sums[there] += member.weight
-        for each in (slot, there):
-            heapq.heappush(self._order, (-self.sums[each], each))
+    def _changes(self, key: str, place: int) -> dict[int, float]:
+        """What each slot costs more, were the key there; empty: it stays in its slots."""
+        changes: dict[int, float] = {}
+        for each in self._kinds[key]:
+            here, there = self._slot(each, each.place), self._slot(each, place)
+            if here == there:
+                return {}
+            changes[here] = changes.get(here, 0.0) - each.weight
+            changes[there] = changes.get(there, 0.0) + each.weight
+        return changes
+
+    def _move(self, key: str, place: int) -> None:
+        changes, kinds = self._changes(key, place), self._kinds[key]
+        for each in kinds:
+            self._keys[self._slot(each, each.place)].pop(key, None)
+        self._kinds[key] = [each._replace(place=place) for each in kinds]
+        for each in kinds:
+            self._keys.setdefault(self._slot(each, place), {})[key] = None
+        self.places[key] = place
+        for slot, more in changes.items():
+            self.sums[slot] += more
+            heapq.heappush(self._order, (-self.sums[slot], slot))
+
+    def _slot(self, member: WeightedMember, place: int) -> int:
+        return (slot_of(place, len(self.sums)) + member.behind) % len(self.sums)
 
     def moved(self) -> dict[str, int]:
         """Without those that came back to where they were."""

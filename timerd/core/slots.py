@@ -124,17 +124,25 @@ class CycleSlots:
 
 
 def cycle(period_ms: int, slots: int = 0, places: int = 1, origin_ms: int = 0) -> CycleSlots:
-    """`slots` 0: as many as `default_slots` says. Raises Invalid."""
+    """`slots` 0: as many as `default_slots` says. Raises Invalid. The kinds of a slot are ranges of hashes as well, so
+    places are whole slots apart."""
     if not MIN_PERIOD_MS <= period_ms <= MAX_PERIOD_MS:
         raise Invalid(f"The period is {period_ms} ms: it must be from 1 s to 100 years.", "period")
     _check_divides(slots or 1, period_ms, "slots")
     _check_divides(places, period_ms, "places")
-    return CycleSlots(period_ms, slots or default_slots(period_ms), places, origin_ms)
+    if slots % places:
+        raise Invalid(
+            f"{slots:,} slots cannot be shared by {places} places: give a multiple of {places} that divides the "
+            f"period, such as {default_slots(period_ms, places):,}.",
+            "slots",
+        )
+    return CycleSlots(period_ms, slots or default_slots(period_ms, places), places, origin_ms)
 
 
-def default_slots(period_ms: int) -> int:
-    """The most slots that divide the period into a minute or more each, and at most 1,024."""
-    return _divisor_up_to(period_ms, max(1, min(DEFAULT_SLOTS, period_ms // _MINUTE_MS)))
+def default_slots(period_ms: int, places: int = 1) -> int:
+    """The most slots that divide the period into a minute or more each, and at most 1,024; as many for each place."""
+    most = min(DEFAULT_SLOTS, period_ms // _MINUTE_MS) // places
+    return places * _divisor_up_to(period_ms // places, max(1, most))
 
 
 def divides(slots: int, period_ms: int) -> bool:

@@ -32,8 +32,10 @@ EXPIRES_AFTER = "expire_after"
 # Of an instance that hands on to the next attempt how far one has come.
 PROGRESS = "progress"
 Number = TypeVar("Number", bound=IntEnum)
+# Of an instance that knows the places of a cycle.
+PLACES = "places"
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES})
 
 
 def dump_json(value: object) -> bytes:

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
+from timerd.model.errors import Invalid
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.task import Template
 
 # Before the id of a cycle, where those of schedules stand.
 CYCLE = "(cycle)"
+# By which the task of a member says its kind, where there are some.
+PLACE_LABEL = "place"
 # Of the task of a slot: a SlotTask of the wire, as JSON.
 SLOT_CONTENT = "application/vnd.timerd.slot+json"
 
@@ -41,11 +44,46 @@ class CycleShape:
     has_roster: bool = False
     # In the order of their cycles; before the first one, and without any, each member is where its hash is.
     layouts: tuple[LayoutFrom, ...] = ()
+    # The kinds of turns that one member may have, equally far from each other; none: there is one, without a name.
+    places: tuple[str, ...] = ()
     kept: str = ""
 
     @property
     def slot_ms(self) -> int:
         return self.period_ms // self.slots
+
+    @property
+    def place_count(self) -> int:
+        return max(1, len(self.places))
+
+    def place_number(self, name: str) -> int:
+        """Raises Invalid."""
+        if name in self.places:
+            return self.places.index(name)
+        if not self.places and not name:
+            return 0
+        wrong = f"There is no place {name!r}" if name else "The place is missing"
+        right = f"has the places {', '.join(self.places)}" if self.places else "has none, leave it out"
+        raise Invalid(f"{wrong}: this cycle {right}.", "place")
+
+    def place_numbers(self, name: str) -> range:
+        """All of them where there is no name. Raises Invalid."""
+        if not name:
+            return range(self.place_count)
+        number = self.place_number(name)
+        return range(number, number + 1)
+
+    def place_ms(self, place: int) -> int:
+        """How much later than its first kind of turn a member has this one, around the circle."""
+        return place * (self.period_ms // self.place_count)
+
+    def slots_back(self, slot: int, place: int) -> int:
+        """The slot in which the hashes are of those who have this kind of turn in `slot`."""
+        return (slot - place * (self.slots // self.place_count)) % self.slots
+
+    def slots_on(self, slot: int, place: int) -> int:
+        """The inverse of `slots_back`."""
+        return (slot + place * (self.slots // self.place_count)) % self.slots
 
     def layout_at(self, cycle: int) -> str:
         """Empty: there is none."""
@@ -64,6 +102,7 @@ class CycleShape:
         check_understood("A cycle", kept)
         values["members"] = Template.from_json(values["members"])
         values["layouts"] = tuple(LayoutFrom(*each) for each in values.get("layouts", ()))
+        values["places"] = tuple(values.get("places", ()))
         return cls(**values, kept=kept)
 
 
@@ -112,4 +151,4 @@ def cost_key(uid: str, slot: int) -> RegisterKey:
 
 
 _SHAPE = field_names(CycleShape)
-_PLAIN = ("has_roster", "layouts")
+_PLAIN = ("has_roster", "layouts", "places")

@@ -13,7 +13,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Cycle(_message.Message):
-    __slots__ = ("cycle_id", "namespace", "period", "origin", "slots", "lead", "template", "slot_queue", "state", "revision", "labels", "note", "pause_until", "error", "slots_created", "slots_missed", "next_slot_time", "costs")
+    __slots__ = ("cycle_id", "namespace", "period", "origin", "slots", "lead", "template", "slot_queue", "state", "revision", "labels", "note", "pause_until", "error", "slots_created", "slots_missed", "next_slot_time", "costs", "places")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,7 @@ class Cycle(_message.Message):
     SLOTS_MISSED_FIELD_NUMBER: _ClassVar[int]
     NEXT_SLOT_TIME_FIELD_NUMBER: _ClassVar[int]
     COSTS_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
     cycle_id: str
     namespace: str
     period: _duration_pb2.Duration
@@ -57,7 +58,8 @@ class Cycle(_message.Message):
     slots_missed: int
     next_slot_time: _timestamp_pb2.Timestamp
     costs: _containers.RepeatedCompositeFieldContainer[SlotCost]
-    def __init__(self, cycle_id: _Optional[str] = ..., namespace: _Optional[str] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., origin: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[int] = ..., lead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., slot_queue: _Optional[str] = ..., state: _Optional[_Union[_schedule_service_pb2.ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., slots_created: _Optional[int] = ..., slots_missed: _Optional[int] = ..., next_slot_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., costs: _Optional[_Iterable[_Union[SlotCost, _Mapping]]] = ...) -> None: ...
+    places: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, cycle_id: _Optional[str] = ..., namespace: _Optional[str] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., origin: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[int] = ..., lead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., slot_queue: _Optional[str] = ..., state: _Optional[_Union[_schedule_service_pb2.ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., slots_created: _Optional[int] = ..., slots_missed: _Optional[int] = ..., next_slot_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., costs: _Optional[_Iterable[_Union[SlotCost, _Mapping]]] = ..., places: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SlotCost(_message.Message):
     __slots__ = ("slot", "cycle", "members", "weight")
@@ -72,23 +74,35 @@ class SlotCost(_message.Message):
     def __init__(self, slot: _Optional[int] = ..., cycle: _Optional[int] = ..., members: _Optional[int] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class SlotTask(_message.Message):
-    __slots__ = ("cycle_id", "cycle", "slot", "of", "lo", "hi")
+    __slots__ = ("cycle_id", "cycle", "slot", "of", "lo", "hi", "places")
     CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     SLOT_FIELD_NUMBER: _ClassVar[int]
     OF_FIELD_NUMBER: _ClassVar[int]
     LO_FIELD_NUMBER: _ClassVar[int]
     HI_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
     cycle_id: str
     cycle: int
     slot: int
     of: int
     lo: int
     hi: int
-    def __init__(self, cycle_id: _Optional[str] = ..., cycle: _Optional[int] = ..., slot: _Optional[int] = ..., of: _Optional[int] = ..., lo: _Optional[int] = ..., hi: _Optional[int] = ...) -> None: ...
+    places: _containers.RepeatedCompositeFieldContainer[SlotPlace]
+    def __init__(self, cycle_id: _Optional[str] = ..., cycle: _Optional[int] = ..., slot: _Optional[int] = ..., of: _Optional[int] = ..., lo: _Optional[int] = ..., hi: _Optional[int] = ..., places: _Optional[_Iterable[_Union[SlotPlace, _Mapping]]] = ...) -> None: ...
+
+class SlotPlace(_message.Message):
+    __slots__ = ("name", "lo", "hi")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LO_FIELD_NUMBER: _ClassVar[int]
+    HI_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    lo: int
+    hi: int
+    def __init__(self, name: _Optional[str] = ..., lo: _Optional[int] = ..., hi: _Optional[int] = ...) -> None: ...
 
 class CreateCycleRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "cycle_id", "period", "origin", "slots", "template", "slot_queue", "labels", "request_time")
+    __slots__ = ("namespace", "request_id", "cycle_id", "period", "origin", "slots", "template", "slot_queue", "labels", "request_time", "places")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +120,7 @@ class CreateCycleRequest(_message.Message):
     SLOT_QUEUE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     cycle_id: str
@@ -116,7 +131,8 @@ class CreateCycleRequest(_message.Message):
     slot_queue: str
     labels: _containers.ScalarMap[str, str]
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., origin: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[int] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., slot_queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    places: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., origin: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[int] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., slot_queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., places: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateCycleResponse(_message.Message):
     __slots__ = ("cycle",)
@@ -234,7 +250,7 @@ class DeleteCycleResponse(_message.Message):
     def __init__(self, effective_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class FillSlotRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "cycle_id", "cycle", "slot", "keys", "payloads", "request_time")
+    __slots__ = ("namespace", "request_id", "cycle_id", "cycle", "slot", "keys", "payloads", "request_time", "place")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -243,6 +259,7 @@ class FillSlotRequest(_message.Message):
     KEYS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     cycle_id: str
@@ -251,7 +268,8 @@ class FillSlotRequest(_message.Message):
     keys: _containers.RepeatedScalarFieldContainer[str]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., cycle: _Optional[int] = ..., slot: _Optional[int] = ..., keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    place: str
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., cycle: _Optional[int] = ..., slot: _Optional[int] = ..., keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class FillSlotResponse(_message.Message):
     __slots__ = ("members",)
@@ -260,7 +278,7 @@ class FillSlotResponse(_message.Message):
     def __init__(self, members: _Optional[int] = ...) -> None: ...
 
 class PutMembersRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "cycle_id", "keys", "payloads", "request_time", "weights")
+    __slots__ = ("namespace", "request_id", "cycle_id", "keys", "payloads", "request_time", "weights", "place")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -268,6 +286,7 @@ class PutMembersRequest(_message.Message):
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     cycle_id: str
@@ -275,7 +294,8 @@ class PutMembersRequest(_message.Message):
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     request_time: _timestamp_pb2.Timestamp
     weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., weights: _Optional[_Iterable[float]] = ...) -> None: ...
+    place: str
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., weights: _Optional[_Iterable[float]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class PutMembersResponse(_message.Message):
     __slots__ = ("members",)
@@ -284,18 +304,20 @@ class PutMembersResponse(_message.Message):
     def __init__(self, members: _Optional[int] = ...) -> None: ...
 
 class RemoveMembersRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "cycle_id", "keys", "request_time")
+    __slots__ = ("namespace", "request_id", "cycle_id", "keys", "request_time", "place")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     cycle_id: str
     keys: _containers.RepeatedScalarFieldContainer[str]
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    place: str
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., place: _Optional[str] = ...) -> None: ...
 
 class RemoveMembersResponse(_message.Message):
     __slots__ = ()
@@ -338,25 +360,29 @@ class RebalanceCycleResponse(_message.Message):
     def __init__(self, moved: _Optional[int] = ..., members: _Optional[int] = ..., mean: _Optional[float] = ..., largest_before: _Optional[float] = ..., largest: _Optional[float] = ..., largest_key: _Optional[str] = ..., effective_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ListMembersRequest(_message.Message):
-    __slots__ = ("namespace", "cycle_id", "page_size", "page_token")
+    __slots__ = ("namespace", "cycle_id", "page_size", "page_token", "place")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     cycle_id: str
     page_size: int
     page_token: str
-    def __init__(self, namespace: _Optional[str] = ..., cycle_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    place: str
+    def __init__(self, namespace: _Optional[str] = ..., cycle_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., place: _Optional[str] = ...) -> None: ...
 
 class ListMembersResponse(_message.Message):
-    __slots__ = ("keys", "payloads", "next_page_token", "weights")
+    __slots__ = ("keys", "payloads", "next_page_token", "weights", "place")
     KEYS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    PLACE_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedScalarFieldContainer[str]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     next_page_token: str
     weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., next_page_token: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ...) -> None: ...
+    place: str
+    def __init__(self, keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., next_page_token: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., place: _Optional[str] = ...) -> None: ...

@@ -179,7 +179,7 @@ class CycleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListMembers(self, request, context):
-        """By slot. A page may be short: go on while next_page_token is set.
+        """By moment, one place after the other. A page may be short: go on while next_page_token is set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

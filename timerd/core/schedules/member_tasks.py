@@ -14,20 +14,21 @@ import numpy.typing as npt
 from timerd.core.protocol import Call, Forgotten, Procedure, place_message
 from timerd.core.schedules.world import KEPT_MS, TOGETHER, World, in_time
 from timerd.core.slots import SPACE, hash_of, hashes_of, scaled, slot_of
-from timerd.model.cycles import CycleShape
+from timerd.model.cycles import PLACE_LABEL, CycleShape
 from timerd.model.identity import MAC_BYTES, TaskId
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of, shard_of
 from timerd.model.rows import FLAG_LATE, PREFIX, ROW, RowGroup
 from timerd.model.schedules import prefix_of
 from timerd.model.storage import Append
+from timerd.model.task import Template
 
 # Into so many parts a slot is cut by when its tasks expire.
 EXPIRIES = 64
 Moments = npt.NDArray[np.int64]
 
 
-def is_of_slot(shape: CycleShape, slot: int, key: str) -> bool:
-    return slot_of(hash_of(key), shape.slots) == slot
+def is_of_slot(shape: CycleShape, slot: int, key: str, place: int = 0) -> bool:
+    return slot_of(hash_of(key), shape.slots) == shape.slots_back(slot, place)
 
 
 class SlotMember(NamedTuple):
@@ -40,13 +41,15 @@ class SlotMember(NamedTuple):
 
 class CycleRun(NamedTuple):
     """Of whose members the tasks are: which uid its name has, how it is cut, and the number of its turn. `places`: the
-    hashes of members that are elsewhere than their key says in this cycle, and in the next one."""
+    hashes of members that are elsewhere than their key says in this cycle, and in the next one. `place`: which kind of
+    turn it is."""
 
     uid: str
     shape: CycleShape
     number: int
     places: Mapping[str, int] = MappingProxyType({})
     next_places: Mapping[str, int] = MappingProxyType({})
+    place: int = 0
 
     @property
     def begin_ms(self) -> int:
@@ -56,20 +59,37 @@ class CycleRun(NamedTuple):
         """The one that counts."""
         return self.places.get(key) or hash_of(key)
 
+    def slot_at(self, key: str) -> int:
+        """In which it has its turn."""
+        return self.shape.slots_on(slot_of(self.hash_at(key), self.shape.slots), self.place)
+
     def moment_ms(self, key: str) -> int:
-        return self.begin_ms + self.hash_at(key) * self.shape.period_ms // SPACE
+        within_ms = self.hash_at(key) * self.shape.period_ms // SPACE
+        return self.begin_ms + (within_ms + self.shape.place_ms(self.place)) % self.shape.period_ms
 
     def moments_ms(self, keys: Sequence[str]) -> Moments:
-        moments: Moments = self.begin_ms + scaled(_hashes(keys, self.places), self.shape.period_ms)
-        return moments
+        return self.begin_ms + self._within_ms(_hashes(keys, self.places))
 
     def next_ms(self, keys: Sequence[str]) -> Moments:
         """Of the cycle after it."""
-        moments: Moments = scaled(_hashes(keys, self.next_places), self.shape.period_ms)
-        return self.begin_ms + self.shape.period_ms + moments
+        return self.begin_ms + self.shape.period_ms + self._within_ms(_hashes(keys, self.next_places))
+
+    def _within_ms(self, hashes: npt.NDArray[np.uint64]) -> Moments:
+        within: Moments = scaled(hashes, self.shape.period_ms) + self.shape.place_ms(self.place)
+        return within % self.shape.period_ms
 
     def prefix(self, key: str) -> bytes:
-        return prefix_of("member", self.uid, self.number, key)
+        """That of the first place is what it would be without any."""
+        turn = f"{self.number}/{self.place}" if self.place else self.number
+        return prefix_of("member", self.uid, turn, key)
+
+    @property
+    def template(self) -> Template:
+        """Of its tasks, which tell the place by its name."""
+        members = self.shape.members
+        if not self.shape.places:
+            return members
+        return replace(members, labels=(*members.labels, (PLACE_LABEL, self.shape.places[self.place])))
 
     def shard(self, prefix: bytes, bucket_ms: int) -> int:
         return shard_of(prefix, bucket_ms, self.shape.shards)
@@ -98,7 +118,8 @@ def member_rows(cycle: CycleRun, members: Sequence[SlotMember], now_ms: int) -> 
     prefixes = [cycle.prefix(member.key) for member in members]
     rows = _columns(members, moments_ms, now_ms)
     parts, rows["template"] = np.unique(_expiries_ms(cycle, keys, moments_ms), return_inverse=True)
-    templates = [replace(cycle.shape.members, expire_at_ms=int(at_ms)) for at_ms in parts]
+    template = cycle.template
+    templates = [replace(template, expire_at_ms=int(at_ms)) for at_ms in parts]
     arena = b"".join([member.payload for member in members])
     whole = RowGroup(rows, np.frombuffer(b"".join(prefixes), PREFIX), templates, arena, [])
     places: dict[Partition, list[int]] = {}

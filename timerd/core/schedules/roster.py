@@ -16,17 +16,18 @@ from typing import NamedTuple
 
 from timerd.core.protocol import Forgotten, ListEntries, Procedure, RemoveEntries, Withdrawn, WriteEntries, withdraw
 from timerd.core.schedules.changes import Name, check_alive
-from timerd.core.schedules.layouts import MemberHashes, place_of, read_places
+from timerd.core.schedules.layouts import MemberHashes, read_places
 from timerd.core.schedules.member_tasks import (
     CycleRun,
     SlotMember,
+    is_of_slot,
     member_rows,
     member_task,
     place_one,
     place_together,
 )
 from timerd.core.schedules.world import MissedPlace, World, current_definition, read_schedule
-from timerd.core.slots import hash_of, slot_of, slot_range
+from timerd.core.slots import hash_of
 from timerd.model.cycles import CycleShape, Turn, instant_ms, turn_at
 from timerd.model.errors import Precondition
 from timerd.model.storage import Entry, EntryKey
@@ -60,17 +61,27 @@ class RosterEntry(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """Of a cycle as it was read. `cur_ms`: slots are recorded up to this instant; `reached_ms`: they were, by this
-    revision or one before. `places`: by layout."""
+    """Of a cycle as it was read, of one kind of its members' turns: `place`. `cur_ms`: slots are recorded up to this
+    instant; `reached_ms`: they were, by this revision or one before. `places`: by layout."""
 
     uid: str
     shape: CycleShape
     cur_ms: int
     reached_ms: int = 0
     places: Mapping[str, MemberHashes] = MappingProxyType({})
+    place: int = 0
+
+    @property
+    def entries_uid(self) -> str:
+        """By which its entries are named: each kind has its own ones."""
+        return place_uid(self.uid, self.place)
 
     def run(self, number: int) -> CycleRun:
-        return CycleRun(self.uid, self.shape, number, self.places_at(number), self.places_at(number + 1))
+        return CycleRun(self.uid, self.shape, number, self.places_at(number), self.places_at(number + 1), self.place)
+
+    def of(self, place: str) -> list[Roster]:
+        """Those of all kinds where there is no name. Raises Invalid."""
+        return [self._replace(place=number) for number in self.shape.place_numbers(place)]
 
     def places_at(self, number: int) -> MemberHashes:
         return self.places.get(self.shape.layout_at(number), _HASHES)
@@ -85,12 +96,9 @@ class Roster(NamedTuple):
 
     def _last(self, key: str, until_ms: int) -> int:
         number = turn_at(self.shape, until_ms).cycle
-        while instant_ms(self.shape, Turn(number, self._slot(number, key))) > until_ms:
+        while instant_ms(self.shape, Turn(number, self.run(number).slot_at(key))) > until_ms:
             number -= 1
         return number
-
-    def _slot(self, number: int, key: str) -> int:
-        return slot_of(place_of(key, self.places_at(number)), self.shape.slots)
 
 
 # Each member is where its hash is.
@@ -104,9 +112,13 @@ class RosterPlace(NamedTuple):
     after: bytes
 
 
+def place_uid(uid: str, place: int) -> str:
+    return f"{uid}\0{place}" if place else uid
+
+
 def read_roster(name: Name, uid: str = "") -> Procedure[Roster]:
-    """`uid`: of the cycle that is meant, where it was read before. Raises NotFound, and Precondition where the members
-    are in the caller's database."""
+    """That of the first kind. `uid`: of the cycle that is meant, where it was read before. Raises NotFound, and
+    Precondition where the members are in the caller's database."""
     entry, _ = yield from read_schedule(name.key)
     entry = check_alive(name, entry if entry is not None and uid in ("", entry.uid) else None)
     definition = yield from current_definition(name.namespace, name.schedule_id, entry)
@@ -123,19 +135,21 @@ def read_roster(name: Name, uid: str = "") -> Procedure[Roster]:
     return Roster(entry.uid, shape, entry.cur_ms, entry.reached_ms, places)
 
 
-def put_members(name: Name, members: Sequence[SlotMember], world: World) -> Procedure[None]:
-    """Each has its turn from the next moment on whose slot is not filled already. Raises NotFound, Precondition."""
+def put_members(name: Name, members: Sequence[SlotMember], world: World, place: str = "") -> Procedure[None]:
+    """Each has its turn from the next moment on whose slot is not filled already. Raises NotFound, Precondition, and
+    Invalid where the cycle has no such place."""
     roster = yield from read_roster(name)
-    keys = [member.key for member in members]
-    before = yield from entries_of(roster.uid, keys)
+    roster = roster._replace(place=roster.shape.place_number(place))
+    keys, uid = [member.key for member in members], roster.entries_uid
+    before = yield from entries_of(uid, keys)
     now_ms = world.now_ms()
-    yield WriteEntries([_entry(roster.uid, each, _stamp(before[each.key], now_ms)) for each in members])
+    yield WriteEntries([_entry(uid, each, _stamp(before[each.key], now_ms)) for each in members])
     yield from _clear(found for each in before.values() for found in each)
-    roster = yield from read_roster(name, roster.uid)
+    roster = (yield from read_roster(name, roster.uid))._replace(place=roster.place)
     due = turns_to_come(roster, keys, world.now_ms())
     if not due:
         return
-    current = yield from entries_of(roster.uid, [key for _, key in due])
+    current = yield from entries_of(uid, [key for _, key in due])
     for number, of_number in groupby(due, lambda each: each[0]):
         alive = [latest(current[key]) for _, key in of_number]
         yield from fill(roster.run(number), members_of(each for each in alive if each is not None), world)
@@ -152,16 +166,27 @@ def turns_to_come(roster: Roster, keys: Iterable[str], now_ms: int) -> list[tupl
     return sorted(found)
 
 
-def remove_members(name: Name, keys: Sequence[str], world: World) -> Procedure[list[tuple[CycleRun, str]]]:
-    """Of whom tasks are to be withdrawn before the OK (`withdraw_member`). Raises NotFound, Precondition."""
+def remove_members(
+    name: Name, keys: Sequence[str], world: World, place: str = ""
+) -> Procedure[list[tuple[CycleRun, str]]]:
+    """Of whom tasks are to be withdrawn before the OK (`withdraw_member`), of all kinds where there is no place. Raises
+    NotFound, Precondition, and Invalid where the cycle has no such place."""
     roster = yield from read_roster(name)
-    before = yield from entries_of(roster.uid, keys)
+    left: list[tuple[CycleRun, str]] = []
+    for each in roster.of(place):
+        left += yield from _remove(name, each, keys, world)
+    return left
+
+
+def _remove(name: Name, roster: Roster, keys: Sequence[str], world: World) -> Procedure[list[tuple[CycleRun, str]]]:
+    uid = roster.entries_uid
+    before = yield from entries_of(uid, keys)
     known = [key for key in keys if before[key]]
     now_ms = world.now_ms()
     gone = [key for key in known if _is_member(before[key])]
-    yield WriteEntries([_removal(roster.uid, key, _stamp(before[key], now_ms)) for key in gone])
+    yield WriteEntries([_removal(uid, key, _stamp(before[key], now_ms)) for key in gone])
     yield from _clear(found for key in gone for found in before[key])
-    roster = yield from read_roster(name, roster.uid)
+    roster = (yield from read_roster(name, roster.uid))._replace(place=roster.place)
     return [(roster.run(number), key) for key in known for number in _numbers_alive(roster, key, now_ms)]
 
 
@@ -206,43 +231,20 @@ def entries_of(uid: str, keys: Sequence[str]) -> Procedure[dict[str, list[Roster
     }
 
 
-def roster_page(
-    uid: str, shape: CycleShape, slot: int, place: RosterPlace | None, limit: int
-) -> Procedure[tuple[list[RosterEntry], RosterPlace | None]]:
-    """About so many members of a slot, each with the entry that counts, removed ones as well; and where the next ones
-    are. `place`: None for the first ones."""
-    part = slot_range(slot, shape.slots)
-    first, last = part.first >> 64 - SEGMENT_BITS, part.end - 1 >> 64 - SEGMENT_BITS
-    segment, after = place if place is not None else (first, part.first.to_bytes(HASH_BYTES, "big"))
-    limit = max(limit, LEAST_PAGE)
-    found: list[Sequence[Entry]] = yield ListEntries([(segment_place(uid, segment), after, limit)])
-    entries = [read_entry(each) for each in found[0]]
-    following = RosterPlace(segment + 1, b"") if segment < last else None
-    if len(entries) == limit and entries[-1].hash < part.end:
-        # The last one may have further entries.
-        last_key = entries[-1].key
-        following = RosterPlace(segment, member_name(last_key))
-        entries = [each for each in entries if each.key != last_key]
-    inside = [each for each in entries if each.hash < part.end]
-    found_last = [latest([*same]) for _, same in groupby(inside, lambda each: each.key)]
-    return [each for each in found_last if each is not None], following
-
-
 def moved_into(run: CycleRun, slot: int) -> Procedure[list[SlotMember]]:
     """Members that are in this slot by a layout, and elsewhere by their hash."""
-    slots = run.shape.slots
-    keys = [key for key, place in run.places.items() if slot_of(place, slots) == slot != slot_of(hash_of(key), slots)]
+    uid = place_uid(run.uid, run.place)
+    keys = [key for key in run.places if run.slot_at(key) == slot and not is_of_slot(run.shape, slot, key, run.place)]
     found: list[SlotMember] = []
     for start in range(0, len(keys), MOST_ENTRIES):
-        entries = yield from entries_of(run.uid, keys[start : start + MOST_ENTRIES])
+        entries = yield from entries_of(uid, keys[start : start + MOST_ENTRIES])
         found += members_of(each for each in map(latest, entries.values()) if each is not None)
     return found
 
 
 def staying_in(run: CycleRun, slot: int, entries: Iterable[RosterEntry]) -> list[SlotMember]:
     """Of those whose hash is in the slot, the members that are there by the layout as well."""
-    slots = run.shape.slots
-    return [each for each in members_of(entries) if slot_of(run.hash_at(each.key), slots) == slot]
+    return [each for each in members_of(entries) if run.slot_at(each.key) == slot]
 
 
 def members_of(entries: Iterable[RosterEntry]) -> list[SlotMember]:

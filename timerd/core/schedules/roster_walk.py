@@ -68,6 +68,23 @@ def walk_roster(uid: str, place: RosterPlace, together: int, limit: int) -> Proc
     return RosterStretch(_counting(entries), _behind(numbers[-1]))
 
 
+def walk_slot(
+    uid: str, slot: int, slots: int, place: RosterPlace | None, together: int, limit: int
+) -> Procedure[RosterStretch]:
+    """Of the members whose hash is in the slot. `place`: None for the first ones."""
+    part = slot_range(slot, slots)
+    begin, last = place or place_of_slot(slot, slots), part.end - 1 >> 64 - SEGMENT_BITS
+    entries, following = yield from walk_roster(uid, begin, min(together, last - begin.segment + 1), limit)
+    inside = [each for each in entries if each.hash < part.end]
+    is_over = following is None or following.segment > last or len(inside) < len(entries)
+    return RosterStretch(inside, None if is_over else following)
+
+
+def more_together(together: int, found: int, limit: int) -> int:
+    """Where few are found, more segments are read together."""
+    return 1 if found > limit // 8 else min(8 * together, MOST_TOGETHER)
+
+
 def _behind(segment: int) -> RosterPlace | None:
     return RosterPlace(segment + 1, b"") if segment + 1 < SEGMENTS else None
 

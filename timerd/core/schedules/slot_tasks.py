@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from timerd.core.slots import slot_range
 from timerd.model.codec import dump_json
 from timerd.model.cycles import CYCLE, CycleShape, RosterTurn, turn_at
@@ -13,7 +15,7 @@ def slot_payload(schedule_id: str, uid: str, shape: CycleShape, instant_ms: int)
     if shape.has_roster:
         return RosterTurn(shape.members.namespace, schedule_id, uid, turn.cycle, turn.slot).to_bytes()
     lo, hi = slot_range(turn.slot, shape.slots).signed
-    said = {
+    said: dict[str, Any] = {
         "cycle_id": schedule_id.removeprefix(CYCLE),
         "cycle": str(turn.cycle),
         "slot": turn.slot,
@@ -21,4 +23,11 @@ def slot_payload(schedule_id: str, uid: str, shape: CycleShape, instant_ms: int)
         "lo": str(lo),
         "hi": str(hi),
     }
+    if shape.places:
+        said["places"] = [_said_of(shape, turn.slot, place) for place in range(shape.place_count)]
     return dump_json(said)
+
+
+def _said_of(shape: CycleShape, slot: int, place: int) -> dict[str, str]:
+    lo, hi = slot_range(shape.slots_back(slot, place), shape.slots).signed
+    return {"name": shape.places[place], "lo": str(lo), "hi": str(hi)}

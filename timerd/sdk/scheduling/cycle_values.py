@@ -34,11 +34,13 @@ class CycleMember:
         key: the key, as a text.
         payload: what the handler of its tasks receives.
         weight: what a turn of it costs, beside those of others.
+        place: which kind of turn it has; empty where the cycle has no places.
     """
 
     key: str
     payload: bytes
     weight: float = 1.0
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Cycle:
         slots_missed: how many slots were over for a whole period when they were looked at.
         next_slot: when the next slot begins, in UTC; None where it is paused, and in a list.
         costs: how many members each slot had when it was filled last; empty in a list.
+        places: the kinds of turns that a member may have, in their order; empty where there is one, without a name.
     """
 
     id: str
@@ -114,6 +117,7 @@ class Cycle:
     slots_missed: int
     next_slot: datetime | None
     costs: tuple[SlotCost, ...] = ()
+    places: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, message: pb.Cycle) -> Cycle:
@@ -137,6 +141,7 @@ class Cycle:
             message.slots_missed,
             _instant(message, "next_slot_time"),
             tuple(SlotCost(each.slot, each.cycle, each.members, each.weight) for each in message.costs),
+            tuple(message.places),
         )
 
 

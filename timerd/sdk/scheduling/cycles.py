@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -65,6 +65,7 @@ class Cycles:
         slot_queue: str = "",
         slots: int = 0,
         origin: datetime | None = None,
+        places: Sequence[str] = (),
         labels: Mapping[str, str] | None = None,
         options: TaskOptions | None = None,
         request_id: str | None = None,
@@ -80,6 +81,9 @@ class Cycles:
             slots: how many slots a cycle has: up to 4,096 of a second or more, which divide `every`. Default as many
                 as give slots of a minute or more, up to 1,024.
             origin: the instant, with a zone, from which cycles count. Default 1970.
+            places: the names of kinds of turns that one member may have, up to 32. Those of one member are always
+                `every` by the number of places apart. They never change; one may stay without members. Their number
+                divides `every` and `slots`, and the tasks have the label `place`. Default one kind, without a name.
             labels: labels of the cycle itself, by which `list` chooses. Default none.
             options: what else the members' tasks have, as for `Client.schedule`; without `expire_at` and
                 `soft_expire_at`: a task that waits expires when its member has the next turn.
@@ -96,6 +100,7 @@ class Cycles:
             slots=whole_number(slots, "slots", 0, (1 << 32) - 1),
             template=template_of("create", queue, options, {}).to_proto(),
             slot_queue=text(slot_queue, "slot_queue"),
+            places=_places(places),
             labels=dict(labels_tuple(labels)),
         )
         if origin is not None:
@@ -210,7 +215,12 @@ class Cycles:
         await self._call("DeleteCycle", request, pb.DeleteCycleResponse)
 
     async def fill(
-        self, slot: Slot | Delivery, keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None = None
+        self,
+        slot: Slot | Delivery,
+        keys: Iterable[MemberKey],
+        payloads: Iterable[bytes | str] | None = None,
+        *,
+        place: str = "",
     ) -> int:
         """The call says who the members of a slot are: each has its task at its moment in this cycle.
 
@@ -223,6 +233,7 @@ class Cycles:
             keys: the keys of the members, each an int, a UUID or a text, as `slot_hash` takes them; any number.
             payloads: what the handler of each member's task receives, bytes or a text; as many as there are keys.
                 Default the key itself, as a text.
+            place: which kind of turn they have, of a cycle with places. The slot says the range of each.
 
         Raises:
             InvalidTask: the delivery is of no slot; a key belongs to another one (NOT_IN_SLOT, of its message no
@@ -243,6 +254,7 @@ class Cycles:
                 slot=turn.slot,
                 keys=[key for key, _, _ in batch],
                 payloads=[payload for _, payload, _ in batch if payload is not None],
+                place=text(place, "place"),
             )
             members += (await self._call("FillSlot", request, pb.FillSlotResponse)).members
         return members
@@ -253,6 +265,8 @@ class Cycles:
         keys: Iterable[MemberKey],
         payloads: Iterable[bytes | str] | None = None,
         weights: Iterable[float] | None = None,
+        *,
+        place: str = "",
     ) -> int:
         """The call makes members of a cycle whose members timerd keeps, and returns how many were named.
 
@@ -266,6 +280,7 @@ class Cycles:
                 Default the key itself, as a text.
             weights: what a turn of each member costs beside those of others, above 0; as many as there are keys. They
                 move nobody before a `rebalance`. Default 1 each.
+            place: which kind of turn they have, of a cycle with places. One key may have several, each by a put.
 
         Raises:
             NotFound: there is no such cycle.
@@ -281,11 +296,12 @@ class Cycles:
                 keys=[key for key, _, _ in batch],
                 payloads=[payload for _, payload, _ in batch if payload is not None],
                 weights=[weight for _, _, weight in batch if weight is not None],
+                place=text(place, "place"),
             )
             members += (await self._call("PutMembers", request, pb.PutMembersResponse)).members
         return members
 
-    async def remove(self, cycle_id: str, keys: Iterable[MemberKey]) -> None:
+    async def remove(self, cycle_id: str, keys: Iterable[MemberKey], *, place: str = "") -> None:
         """The call removes members from a cycle whose members timerd keeps: when it returns, nothing of them starts.
 
         A key that is no member is left out. One that is put again has its turn from the next cycle on, where its slot
@@ -294,6 +310,7 @@ class Cycles:
         Args:
             cycle_id: the id of the cycle.
             keys: the keys of the members, each an int, a UUID or a text; any number.
+            place: which kind of turn they lose, of a cycle with places. Default all.
 
         Raises:
             NotFound: there is no such cycle.
@@ -305,6 +322,7 @@ class Cycles:
                 request_id=new_request_id(),
                 cycle_id=name(cycle_id, "cycle_id"),
                 keys=[key for key, _, _ in batch],
+                place=text(place, "place"),
             )
             await self._call("RemoveMembers", request, pb.RemoveMembersResponse)
 
@@ -346,22 +364,24 @@ class Cycles:
         )
         return Rebalance.of(await self._call("RebalanceCycle", request, pb.RebalanceCycleResponse))
 
-    async def members(self, cycle_id: str) -> AsyncIterator[CycleMember]:
+    async def members(self, cycle_id: str, *, place: str = "") -> AsyncIterator[CycleMember]:
         """The call goes through the members of a cycle whose members timerd keeps, in the order of their moments.
 
         Args:
             cycle_id: the id of the cycle.
+            place: those of this kind of turn. Default all, one kind after the other.
 
         Raises:
             NotFound: there is no such cycle.
             FailedPrecondition: its members are in the caller's database (NO_ROSTER).
         """
-        request = pb.ListMembersRequest(namespace=self._open(), cycle_id=name(cycle_id, "cycle_id"))
+        cycle_id, place = name(cycle_id, "cycle_id"), text(place, "place")
+        request = pb.ListMembersRequest(namespace=self._open(), cycle_id=cycle_id, place=place)
         async for page in pages(request, lambda: self._call("ListMembers", request, pb.ListMembersResponse)):
             # A server of an earlier release knows no weights.
             weights = page.weights or [1.0] * len(page.keys)
             for key, payload, weight in zip(page.keys, page.payloads, weights, strict=True):
-                yield CycleMember(key, payload, weight)
+                yield CycleMember(key, payload, weight, page.place)
 
     def _open(self) -> str:
         """The namespace of the client, which is open then."""
@@ -444,6 +464,12 @@ def _share(given: object) -> float:
             f"`max_moved` is a share of the members, above 0 and up to 1: {given!r:.100} is none.", "max_moved"
         )
     return float(given)
+
+
+def _places(given: object) -> list[str]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise invalid(f"`places` is a list of names: {given!r:.100} is none.", "places")
+    return [name(each, "places") for each in given]
 
 
 def _request_id(given: str | None) -> str:

@@ -55,7 +55,7 @@ from timerd.sdk.values.schedule_values import (
     one_of,
     spec_of,
 )
-from timerd.sdk.values.slots import MemberKey, Slot, key_text, slot_hash
+from timerd.sdk.values.slots import MemberKey, Slot, SlotPlace, key_text, slot_hash
 from timerd.sdk.values.task_fields import (
     DeadLetter,
     Item,
@@ -147,6 +147,7 @@ __all__ = [
     "ScheduleOutcome",
     "ScheduleState",
     "Slot",
+    "SlotPlace",
     "Span",
     "SpecKeywords",
     "Task",

@@ -44,6 +44,21 @@ def slot_hash(key: MemberKey) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotPlace:
+    """A place of a cycle in a slot: who has this kind of turn then.
+
+    Args:
+        name: the name of the place.
+        lo: the least `slot_hash` of such a member.
+        hi: the greatest `slot_hash` of such a member, which belongs to it as well.
+    """
+
+    name: str
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True, slots=True)
 class Slot:
     """A slot of a cycle has its turn: this is what its task says.
 
@@ -54,6 +69,7 @@ class Slot:
         of: how many slots the cycle has.
         lo: the least `slot_hash` of a member of the slot.
         hi: the greatest `slot_hash` of a member of the slot, which belongs to it as well.
+        places: of a cycle with places, the members of each; `lo` and `hi` are those of the first one.
     """
 
     cycle_id: str
@@ -62,10 +78,12 @@ class Slot:
     of: int
     lo: int
     hi: int
+    places: tuple[SlotPlace, ...] = ()
 
     @classmethod
     def of_payload(cls, payload: bytes) -> Slot:
         """The slot says what the payload `payload` of its task says: a SlotTask in the JSON form of protobuf."""
         said: dict[str, Any] = json.loads(payload)
         numbers = {name: int(said[name]) for name in ("cycle", "slot", "of", "lo", "hi")}
-        return cls(said["cycle_id"], **numbers)
+        places = [SlotPlace(each["name"], int(each["lo"]), int(each["hi"])) for each in said.get("places", ())]
+        return cls(said["cycle_id"], **numbers, places=tuple(places))

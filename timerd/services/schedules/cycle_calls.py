@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
 
 from timerd.core.schedules.changes import Decide, Name, deleted, paused, resumed, resumed_with_missed
-from timerd.core.schedules.member_tasks import SlotMember, is_of_slot
-from timerd.core.schedules.roster import RosterPlace
+from timerd.core.schedules.member_tasks import SlotMember
 from timerd.core.slots import cycle as checked_cycle
 from timerd.core.taken import SLOTS
+from timerd.model.codec import PLACES, needing
 from timerd.model.cycles import CYCLE, SLOT_CONTENT, CycleShape, Turn
 from timerd.model.errors import Invalid
 from timerd.model.schedules import ScheduleState
@@ -30,10 +29,17 @@ from timerd.services.calls.fields import (
     request_id_of,
 )
 from timerd.services.calls.page_tokens import after_of, page_token
+from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.repeats import Reply, answered_once
 from timerd.services.calls.replies import duration, retry_policy, timestamp
 from timerd.services.calls.templates import checked_labels
 from timerd.services.engine.verbs import Verbs
+from timerd.services.schedules.cycle_places import (
+    check_slot,
+    checked_places,
+    listed_of,
+    listed_token,
+)
 from timerd.services.schedules.cycles import PATIENT, shape_of
 from timerd.services.schedules.rebalancing import Rebalanced
 from timerd.services.schedules.recurring import Recurring
@@ -66,9 +72,6 @@ _RESUMES: dict[int, Decide] = {
     schedule_wire.RESUME_MODE_SKIP_MISSED: resumed,
     schedule_wire.RESUME_MODE_CATCH_UP: resumed_with_missed,
 }
-# Slot, segment (plus one; 0: the first), and how much of the rest is the name behind which it goes on.
-_MEMBER_PLACE = struct.Struct(">IIH")
-_MEMBER_NAME_BYTES = 1_100
 # Behind its slot of names; nothing else is as long.
 _NAME_BYTES = MAX_ID_CHARS + 32
 
@@ -77,12 +80,13 @@ class CycleCalls:
     """One method a call: request -> reply, or one of model.errors. `shards`: of the buckets of a cycle that begins
     now."""
 
-    def __init__(self, recurring: Recurring, verbs: Verbs, shards: int) -> None:
+    def __init__(self, recurring: Recurring, verbs: Verbs, shards: int, queues: QueueRules) -> None:
         self._cycles = recurring.cycles
         self._rosters = recurring.rosters
         self._rebalancing = recurring.rebalancing
         self._verbs = verbs
         self._shards = shards
+        self._queues = queues
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
         return {
@@ -113,6 +117,8 @@ class CycleCalls:
         name = _name_of(request)
         members = template_of(name.namespace, request.template)
         slots = _template_of_slots(name.namespace, request.slot_queue)
+        if request.places:
+            self._queues.check_releases(PLACES)
         shape, labels = _shape_of(request, members, self._shards), checked_labels(dict(request.labels))
         return wire.CreateCycleResponse(
             cycle=cycle_of(await self._cycles.create(name, _hash("CreateCycle", request), shape, slots, labels))
@@ -148,29 +154,31 @@ class CycleCalls:
     async def fill(self, request: wire.FillSlotRequest) -> wire.FillSlotResponse:
         members, name = _members_of(request), _name_of(request)
         shown = await self._cycles.get(name)
-        _check_slot(request, shape_of(shown))
-        await self._cycles.fill(shown, Turn(request.cycle, request.slot), members)
+        place = shape_of(shown).place_number(request.place)
+        check_slot(request, shape_of(shown), place)
+        await self._cycles.fill(shown, Turn(request.cycle, request.slot), members, place)
         return wire.FillSlotResponse(members=len(members))
 
     async def put(self, request: wire.PutMembersRequest) -> wire.PutMembersResponse:
         members = _weighted(_members_of(request), request)
-        await self._rosters.put(_name_of(request), members)
+        await self._rosters.put(_name_of(request), members, request.place)
         return wire.PutMembersResponse(members=len(members))
 
     async def remove(self, request: wire.RemoveMembersRequest) -> wire.RemoveMembersResponse:
         limit_count(len(request.keys), MAX_KEYS, "keys", "keys")
-        await self._rosters.remove(_name_of(request), list(dict.fromkeys(request.keys)))
+        name, keys = _name_of(request), list(dict.fromkeys(request.keys))
+        await self._rosters.remove(name, keys, request.place)
         return wire.RemoveMembersResponse()
 
     async def members(self, request: wire.ListMembersRequest) -> wire.ListMembersResponse:
         limit = at_most(request.page_size, DEFAULT_MEMBERS, MAX_KEYS)
-        slot, place = _member_place_of(request)
-        found, following = await self._rosters.page(_name_of(request), slot, place, limit)
+        found = await self._rosters.page(_name_of(request), request.place, listed_of(request), limit)
         return wire.ListMembersResponse(
-            keys=[each.key for each in found],
-            payloads=[each.payload for each in found],
-            weights=[each.weight for each in found],
-            next_page_token=_member_token_of(request, *following) if following is not None else "",
+            keys=[each.key for each in found.members],
+            payloads=[each.payload for each in found.members],
+            weights=[each.weight for each in found.members],
+            next_page_token=listed_token(request, found.following) if found.following is not None else "",
+            place=found.place,
         )
 
     async def rebalance(self, request: wire.RebalanceCycleRequest) -> wire.RebalanceCycleResponse:
@@ -208,12 +216,16 @@ def _shape_of(request: wire.CreateCycleRequest, members: Template, shards: int) 
         raise Invalid(f"There are {request.slots:,} slots: give at most {MAX_SLOTS:,}.", "slots")
     period_ms = duration_ms(request.period, "period")
     origin_ms = ms_from(request.origin, "origin") if request.HasField("origin") else 0
-    cut = checked_cycle(period_ms, request.slots)
+    places = checked_places(request.places, members)
+    cut = checked_cycle(period_ms, request.slots, max(1, len(places)))
     if cut.slot_ms < MIN_SLOT_MS:
         most = period_ms // MIN_SLOT_MS
         raise Invalid(f"A slot of {cut.slot_ms} ms is too short: give at most {most:,} slots of a second.", "slots")
+    if cut.slots > MAX_SLOTS:
+        raise Invalid(f"{len(places)} places make {cut.slots:,} slots: there are at most {MAX_SLOTS:,}.", "places")
     lead_ms, has_roster = min(LEAD_MS, cut.slot_ms), not request.slot_queue
-    return CycleShape(period_ms, cut.slots, origin_ms, lead_ms, shards, members, has_roster)
+    kept = needing(PLACES) if places else ""
+    return CycleShape(period_ms, cut.slots, origin_ms, lead_ms, shards, members, has_roster, places=places, kept=kept)
 
 
 def _members_of(request: wire.FillSlotRequest | wire.PutMembersRequest) -> list[SlotMember]:
@@ -255,20 +267,6 @@ def _weighted(members: list[SlotMember], request: wire.PutMembersRequest) -> lis
     return [each._replace(weight=of_key[each.key]) for each in members]
 
 
-def _check_slot(request: wire.FillSlotRequest, shape: CycleShape) -> None:
-    """Raises Invalid."""
-    if request.slot >= shape.slots:
-        raise Invalid(f"There is no slot {request.slot}: this cycle has the slots 0 to {shape.slots - 1}.", "slot")
-    for n, key in enumerate(request.keys):
-        if not is_of_slot(shape, request.slot, key):
-            raise Invalid(
-                f"The key {quoted(key)} is not in slot {request.slot} of {shape.slots}: select by the range from lo "
-                "to hi of the slot's task, over the hash of docs/use/slots.md.",
-                f"keys[{n}]",
-                "NOT_IN_SLOT",
-            )
-
-
 def _hash(method: str, request: Any) -> str:  # noqa: ANN401 - any request with a request_id
     content = request.SerializeToString(deterministic=True) if request.request_id else b""
     return request_hash(method, request.namespace, request_id_of(request.request_id), content)
@@ -282,6 +280,7 @@ def cycle_of(shown: Shown) -> wire.Cycle:
         period=duration(shape.period_ms),
         origin=timestamp(shape.origin_ms),
         slots=shape.slots,
+        places=shape.places,
         lead=duration(shape.lead_ms),
         template=_wire_of_template(shape.members),
         slot_queue="" if shape.has_roster else definition.template.queue,
@@ -341,17 +340,3 @@ def _token_of(request: wire.ListCyclesRequest, place: ListPlace | None) -> str:
     if place is None:
         return ""
     return page_token(request, bytes((place.slot,)) + place.after.ljust(_NAME_BYTES, b"\xff"))
-
-
-def _member_place_of(request: wire.ListMembersRequest) -> tuple[int, RosterPlace | None]:
-    raw = after_of(request, _MEMBER_PLACE.size + _MEMBER_NAME_BYTES)
-    if raw is None:
-        return 0, None
-    slot, segment, size = _MEMBER_PLACE.unpack_from(raw)
-    after = raw[_MEMBER_PLACE.size : _MEMBER_PLACE.size + size]
-    return slot, RosterPlace(segment - 1, after) if segment else None
-
-
-def _member_token_of(request: wire.ListMembersRequest, slot: int, place: RosterPlace | None) -> str:
-    segment, after = (place.segment + 1, place.after) if place is not None else (0, b"")
-    return page_token(request, _MEMBER_PLACE.pack(slot, segment, len(after)) + after.ljust(_MEMBER_NAME_BYTES, b"\0"))

@@ -56,11 +56,11 @@ class Cycles:
             stored += await self._store.read(keys)
         return [(slot, Cost.from_bytes(each)) for slot, each in enumerate(stored) if each is not None]
 
-    async def fill(self, shown: Shown, turn: Turn, members: Sequence[SlotMember]) -> None:
+    async def fill(self, shown: Shown, turn: Turn, members: Sequence[SlotMember], place: int = 0) -> None:
         """Raises Precondition where the slot has not begun, or has its next turn already."""
         shape, entry = shape_of(shown), shown.entry
         check_turn(shown, turn, self._schedules.world.now_ms())
-        cycle = CycleRun(entry.uid, shape, turn.cycle)
+        cycle = CycleRun(entry.uid, shape, turn.cycle, place=place)
         await self._filling.fill(cycle, members)
         await drive(note_cost(cycle, turn.slot, members), self._runner)
 

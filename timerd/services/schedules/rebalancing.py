@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 from timerd.core.balance import Balance, SlotCosts, WeightedMember, balanced, merged
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.layouts import MemberHashes, forget_places, laid_out, place_of, write_places
-from timerd.core.schedules.roster import Roster, RosterPlace, read_roster
+from timerd.core.schedules.roster import Roster, RosterEntry, RosterPlace, read_roster
 from timerd.core.schedules.roster_walk import place_of_slot, walk_roster
 from timerd.model.cycles import CycleShape, Turn, begin_ms
 from timerd.services.holding.driving import Performs, drive
@@ -58,14 +58,21 @@ class Rebalancing:
     async def _balance(self, roster: Roster, max_moved: float) -> tuple[Balance, set[str]]:
         """And those members whose place is not that of their hash."""
         costs, places, kept = SlotCosts(roster.shape.slots), _places(roster), set[str]()
+        for kind in roster.of(""):
+            behind = roster.shape.slots_on(0, kind.place)
+            async for each in self._members(kind):
+                costs.add(WeightedMember(each.weight, each.key, place_of(each.key, places), behind))
+                kept |= {each.key} & places.keys()
+        return balanced(costs, max(1, int(max_moved * costs.members))), kept
+
+    async def _members(self, roster: Roster) -> AsyncIterator[RosterEntry]:
         following: RosterPlace | None = place_of_slot(0, roster.shape.slots)
         while following is not None:
-            entries, following = await drive(walk_roster(roster.uid, following, TOGETHER, BATCH), self._runner)
+            walk = walk_roster(roster.entries_uid, following, TOGETHER, BATCH)
+            entries, following = await drive(walk, self._runner)
             for each in entries:
                 if each.payload is not None:
-                    costs.add(WeightedMember(each.weight, each.key, place_of(each.key, places)))
-                    kept |= {each.key} & places.keys()
-        return balanced(costs, max(1, int(max_moved * costs.members))), kept
+                    yield each
 
     async def _forget(self, roster: Roster, shape: CycleShape, layout: str) -> None:
         """Layouts that hold for no cycle any more, and one of a try that came too late."""
