@@ -299,6 +299,10 @@ def definition_key(namespace: str, schedule_id: str, uid: str, revision: int, at
     return EntryKey(f"definitions\0{namespace}\0{schedule_id}".encode(), f"{uid}.{revision}.{attempt}".encode())
 
 
+def is_definition(key: EntryKey) -> bool:
+    return key.place.startswith(b"definitions\0")
+
+
 def names_place(namespace: str, slot: int, kind: str = "schedules") -> bytes:
     return f"{kind}\0{namespace}\0{slot}".encode()
 

@@ -13,6 +13,7 @@ from timerd.services.engine.engine import Engine
 from timerd.services.holding.driving import Performs
 from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
+from timerd.services.schedules.known_definitions import KnownDefinitions
 from timerd.services.schedules.passing import OtherInstances
 from timerd.services.schedules.rebalancing import Rebalancing
 from timerd.services.schedules.rosters import Rosters
@@ -39,7 +40,7 @@ class Recurring:
         is_single: bool,
         holds: bool,
     ) -> None:
-        self._runner = ZoneReads(runner)
+        self._runner = KnownDefinitions(ZoneReads(runner))
         self._hints, self._stats = EndHints(self._runner), ScheduleStats(monotonic)
         heard = self._hints.watch, self._stats.recorded
         self.schedules = Schedules(store, engine, self._runner, own, now_ms, retention_ms, *heard)
