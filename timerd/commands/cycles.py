@@ -49,7 +49,8 @@ _POSTGRES = r"""ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS
   ((('x' || substr(encode(sha256({bytes}), 'hex'), 1, 16))::bit(64) # x'8000000000000000')::bigint) STORED;
 CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
 """
-_MYSQL = """ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
+_MYSQL = """-- Where the key is a CHAR, write RTRIM({key}) within SHA2: how it is filled up depends on the session.
+ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
   (CAST(CAST(CONV(LEFT(SHA2({key}, 256), 16), 16, 10) AS UNSIGNED) ^ 9223372036854775808 AS SIGNED)) STORED;
 CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
 """
@@ -210,7 +211,7 @@ def _rebalance_shown(done: Rebalance, *, force: bool) -> str:
     slots = (
         f"the costliest slot {done.largest_before:,.1f} before, {done.largest:,.1f} after, {done.mean:,.1f} in the mean"
     )
-    giant = f" {done.largest_key} costs more by itself than a slot should." if done.largest_key else ""
+    giant = f" {done.largest_key} makes any slot cost more than it should." if done.largest_key else ""
     if done.effective_time is not None:
         return f"{done.moved:,} of {done.members:,} {what} at {shown(done.effective_time)}: {slots}.{giant}"
     again = " Repeat it with --force to move them." if done.moved and not force else ""

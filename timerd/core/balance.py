@@ -34,8 +34,8 @@ class WeightedMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """`places`: of those that were moved. Costs are sums of weights. `largest_key`: of the member that costs more by
-    itself than a slot may; empty: there is none."""
+    """`places`: of those that were moved. Costs are sums of weights. `largest_key`: of the member whose slot costs more
+    than it may, wherever it is, for the light ones of a slot stay there; empty: there is none."""
 
     places: Mapping[str, int]
     members: int
@@ -83,7 +83,8 @@ def balanced(costs: SlotCosts, most_moved: int) -> Balance:
     moving = _Moving(list(costs.sums), heavy)
     while len(moving.places) < most_moved and moving.lighten(AIM * mean):
         pass
-    giant = heavy[0].key if heavy and heavy[0].weight > AIM * mean else ""
+    light = mean - sum(each.weight for each in heavy) / len(costs.sums)
+    giant = heavy[0].key if heavy and heavy[0].weight + light > AIM * mean else ""
     return Balance(moving.moved(), costs.members, mean, max(costs.sums), max(moving.sums), giant)
 
 

@@ -53,7 +53,8 @@ class Rebalance:
         mean: what a slot costs in the mean: the sum of its members' weights.
         largest_before: what the costliest slot costs as it is.
         largest: what the costliest slot costs afterwards.
-        largest_key: the costliest member, where it costs more by itself than a slot should; empty where none does.
+        largest_key: the costliest member, where its slot costs more than it should wherever it is, since light members
+            stay; empty where that is not so.
         effective_time: from when on, in UTC, the moved ones have their new moments; None where nobody was moved.
     """
 

@@ -1,8 +1,8 @@
 """Definitions of schedules, remembered by their names: one is written once and never changed, so a tick reads it only
-where this instance has not had it lately.
+where this instance has not read it before.
 
-One that is removed meanwhile is found here for a while: that is as if it had been read a moment before, and whoever
-goes by it is refused by the compare-and-set of the register.
+One that is removed meanwhile is found here for a while: that is as if it had been read a moment before, and the
+compare-and-set of the register refuses what goes by it.
 """
 
 from __future__ import annotations
