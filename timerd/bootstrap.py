@@ -40,6 +40,7 @@ from timerd.ports import Clock, Hints, Store, StoreTraits, TokenReader, ZoneData
 from timerd.services.api import TimerApi, Verb
 from timerd.services.background import noted_by_loop
 from timerd.services.calls.call_deadline import LIMIT_S, CallDeadline
+from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Alarm
@@ -234,7 +235,9 @@ def _answering(
     reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
-    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating)
+    delivery.on_settled(engine.use.settled)
+    quotas = Quotas(config.quotas_file, engine.use)
+    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, quotas)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)

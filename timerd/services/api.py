@@ -54,10 +54,13 @@ class TimerApi:
         operating: Operating | None = None,
         call_deadline: CallDeadline | None = None,
         rules: QueueRules = NO_RULES,
+        quotas: Quotas | None = None,
     ) -> None:
+        """Without `quotas` there are none."""
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
-        self._change = Mutations(verbs, config, rules)
+        self.quotas = quotas or Quotas()
+        self._change = Mutations(verbs, config, rules, self.quotas)
         self._look = Reads(verbs, config, delivery, rules)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
@@ -67,10 +70,6 @@ class TimerApi:
     @property
     def changed(self) -> Mapping[str, int]:
         return self._change.changed
-
-    @property
-    def quotas(self) -> Quotas:
-        return self._change.quotas
 
     @property
     def sessions(self) -> int:
