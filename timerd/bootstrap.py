@@ -56,6 +56,7 @@ from timerd.services.holding.single_instance import SingleInstance
 from timerd.services.holding.throttle import Throttle
 from timerd.services.node import Node
 from timerd.services.operating.activity import Activity
+from timerd.services.operating.audited_calls import AuditedCalls
 from timerd.services.operating.foreseeing import Foreseeing
 from timerd.services.operating.inspect_service import Colleagues, InspectService
 from timerd.services.operating.operating import Operating
@@ -81,6 +82,7 @@ from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
+from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.key_file import KeyFile
 from timerd.services.webhooks.targets_file import read_targets
@@ -236,8 +238,9 @@ def _answering(
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
     delivery.on_settled(engine.use.settled)
-    quotas = Quotas(config.quotas_file, engine.use)
-    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, quotas)
+    engine.goes_by(regulating.known.mode)
+    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms)
+    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
@@ -245,7 +248,7 @@ def _answering(
     handlers = (
         api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
-        api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
+        api.handler_of(OVERVIEW_SERVICE, {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
         api.handler_of(REGULATION_SERVICE, regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms)),
         Foreseeing(store, base.now_ms).handler(),
     )

@@ -32,8 +32,9 @@ async def scheduling(server: Server) -> AsyncIterator[Schedule]:
             )
             request.items.items.extend(pb.TaskItem(fire_time=due, payload=b"x" * size) for _ in range(count))
             try:
-                return await stub.ScheduleBatch(request)
+                reply: pb.ScheduleBatchResponse = await stub.ScheduleBatch(request)
             except grpc.aio.AioRpcError as refused:
                 raise error_of_rpc(refused) from refused
+            return reply
 
         yield call

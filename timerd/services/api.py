@@ -29,6 +29,7 @@ from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
+from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.open_streams import end_by
 from timerd.services.transport.permission import check_namespace
@@ -55,8 +56,10 @@ class TimerApi:
         call_deadline: CallDeadline | None = None,
         rules: QueueRules = NO_RULES,
         quotas: Quotas | None = None,
+        audited: AuditRecords | None = None,
     ) -> None:
-        """Without `quotas` there are none."""
+        """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere."""
+        self.audited = audited
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self.quotas = quotas or Quotas()

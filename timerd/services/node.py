@@ -185,3 +185,5 @@ class Node:
 
     async def _drop_expired(self) -> None:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
+        if self.server.api.audited is not None:
+            await self.server.api.audited.drop_expired()

@@ -46,7 +46,7 @@ from timerd.services.engine.attempts import Attempts
 from timerd.services.engine.browsing import Browsing
 from timerd.services.engine.elsewhere import marked_as, silent
 from timerd.services.engine.ending import end_all
-from timerd.services.engine.engine_facts import Facts
+from timerd.services.engine.engine_facts import Facts, ModeOf
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.keying import NO_KEYS, Keying
 from timerd.services.engine.many_keys import resolved_once
@@ -357,6 +357,10 @@ class Engine:
         said = await end_all(ids, Outcome.PURGED, request, self._procedures, self._procedures.others.side_by_side)
         self._removed(query.namespace, _ended_now(ids, said))
         return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
+
+    def goes_by(self, mode: ModeOf) -> None:
+        """What queues may do, for `facts`."""
+        self._facts.go_by(mode)
 
     async def facts(self) -> EngineFacts:
         return await self._facts.read()
