@@ -317,14 +317,14 @@ async def assemble(
     rest = others, opened, clock.boot_ms, placing
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
-    webhooks = _webhooks(config, delivery, clock)
+    last = to.sweep, _webhooks(config, delivery, clock), regulating, to.api.audited
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
         work = WorkService(delivery, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
         single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep, webhooks, regulating)
+        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
@@ -336,7 +336,7 @@ async def assemble(
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep, webhooks, regulating)
+    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last)
 
 
 def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhooks | None:
