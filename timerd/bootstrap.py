@@ -40,6 +40,7 @@ from timerd.ports import Clock, Hints, Store, StoreTraits, TokenReader, ZoneData
 from timerd.services.api import TimerApi, Verb
 from timerd.services.background import noted_by_loop
 from timerd.services.calls.call_deadline import LIMIT_S, CallDeadline
+from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Alarm
@@ -55,6 +56,7 @@ from timerd.services.holding.single_instance import SingleInstance
 from timerd.services.holding.throttle import Throttle
 from timerd.services.node import Node
 from timerd.services.operating.activity import Activity
+from timerd.services.operating.audited_calls import AuditedCalls
 from timerd.services.operating.foreseeing import Foreseeing
 from timerd.services.operating.inspect_service import Colleagues, InspectService
 from timerd.services.operating.operating import Operating
@@ -80,6 +82,7 @@ from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
+from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.key_file import KeyFile
 from timerd.services.webhooks.targets_file import read_targets
@@ -234,7 +237,10 @@ def _answering(
     reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
-    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating)
+    delivery.on_settled(engine.use.settled)
+    engine.goes_by(regulating.known.mode)
+    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms)
+    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
@@ -242,7 +248,7 @@ def _answering(
     handlers = (
         api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
-        api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
+        api.handler_of(OVERVIEW_SERVICE, {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
         api.handler_of(REGULATION_SERVICE, regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms)),
         Foreseeing(store, base.now_ms).handler(),
     )
@@ -311,14 +317,14 @@ async def assemble(
     rest = others, opened, clock.boot_ms, placing
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
-    webhooks = _webhooks(config, delivery, clock)
+    last = to.sweep, _webhooks(config, delivery, clock), regulating, to.api.audited
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
         work = WorkService(delivery, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
         single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep, webhooks, regulating)
+        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
@@ -330,7 +336,7 @@ async def assemble(
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep, webhooks, regulating)
+    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last)
 
 
 def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhooks | None:

@@ -193,7 +193,7 @@ class ServerConfig:
     memory_budget_bytes: Bytes = 1024 * MIB
     # Requests that are being taken in, all streams together; beyond it RESOURCE_EXHAUSTED before any write (G13).
     ingest_budget_bytes: Bytes = 256 * MIB
-    # What each namespace may schedule in a second (services/calls/quotas_file.py). Without it any.
+    # What each namespace may schedule in a second, and have at a time (services/calls/quotas_file.py). Without it any.
     quotas_file: Path | None = None
     payload_limit_bytes: Annotated[Bytes, Field(le=MIB)] = 64 * KIB
     # How long ended tasks keep their outcome.

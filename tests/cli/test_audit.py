@@ -1,11 +1,13 @@
-"""`timerd audit`: what operators did, from the file that a server wrote."""
+"""`timerd audit`: what operators did, from the server, or from the file that one wrote."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.cli.conftest import Terminal
 from timerd.services.transport.audit_log import AuditLog, read_audit_log
+from timerd.testing import Server
 
 
 def test_what_was_cut_off_is_unknown(tmp_path: Path, terminal: Terminal) -> None:
@@ -27,3 +29,17 @@ def test_what_was_cut_off_is_unknown(tmp_path: Path, terminal: Terminal) -> None
     assert terminal("audit", str(log), "--caller", "nobody").out == "Nothing was done.\n"
     absent = terminal("audit", str(log) + "x")
     assert (absent.code, "No such file" in absent.err) == (2, True)
+
+
+def test_the_server_tells_what_was_done(whole: Server, terminal: Terminal) -> None:
+    assert terminal("purge", "--queue", "mails", "--force").code == 0
+    shown = terminal("audit")
+    assert (shown.code, shown.err) == (0, "")
+    assert max(map(len, shown.out.splitlines())) <= 80
+    assert shown.out.splitlines()[1].split()[1:3] == ["Purge", "OK"]
+    (purged,) = map(json.loads, terminal("audit", "--method", "Purge", "--json").out.splitlines())
+    assert purged["request"]["filter"]["queue"] == "mails"
+    assert terminal("audit", "--caller", "nobody").out == "Nothing was done.\n"
+    assert terminal("audit", "--to", "2020-01-01T00:00:00Z").out == "Nothing was done.\n"
+    both = terminal("audit", "x.log", "--from", "now")
+    assert (both.code, "leave them out with FILE" in both.err) == (2, True)

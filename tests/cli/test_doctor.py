@@ -86,6 +86,15 @@ def test_quantiles_are_the_bounds_of_their_classes() -> None:
     assert lateness_quantile_ms(info, 0.5) is None
 
 
+def test_what_is_as_it_was_wanted_is_a_note(terminal: Terminal, server: FakeServer) -> None:
+    info = healthy()
+    info.notes.append("The queue 'mails' is paused.")
+    server.timers.unary_answers["GetServerInfo"].append(info)
+    server.timers.unary_answers["GetCluster"].append(alone())
+    told = terminal("doctor")
+    assert (told.code, "Note: The queue 'mails' is paused." in told.out) == (0, True)
+
+
 def test_doctor_prints_and_ends_with_its_findings(terminal: Terminal, server: FakeServer) -> None:
     sick = healthy()
     full(sick)

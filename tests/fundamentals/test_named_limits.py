@@ -29,6 +29,7 @@ async def test_queues_share_a_rate_and_both_get_their_part(server: Server, clien
     due = server.now + timedelta(seconds=2)
     await schedule(client, 30, due, "charges", "refunds", "free")
     await server.advance(seconds=4)
+    assert (await client.limits.get("stripe")).next_time == server.now + timedelta(milliseconds=100)
     limited = [each for each in inbox.got if each.delivery.queue != "free"]
     # A burst of 4, and in two seconds 10 each.
     assert len(limited) == 4 + 20

@@ -9,6 +9,7 @@ import pytest
 from tests.fundamentals.conftest import Inbox
 from timerd.client import Client, InvalidTask, RetryPolicy
 from timerd.sdk.values.times import datetime_of_ms
+from timerd.services.operating import overview
 from timerd.testing import Server
 from timerd.v1.overview_service_pb2 import GetOverviewResponse, QueueActivity
 from timerd.worker import Delivery
@@ -114,3 +115,22 @@ async def test_what_a_server_gives_itself_is_not_shown(server: Server, client: C
     await server.advance(minutes=3)
     found = await client.overview()
     assert [(queue.namespace, queue.queue, queue.due) for queue in found.queues] == [("default", "mails", 3)]
+
+
+async def test_estimates_of_many_queues_are_read_in_turn(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So an answer costs the same however many there are. Until then it says what the counters know."""
+    monkeypatch.setattr(overview, "MOST_ROWS_READ", 1)
+    ids = {queue: [(await client.schedule(queue, b"x", delay=3_600)).id for _ in range(3)] for queue in "ab"}
+
+    async def pending() -> list[int]:
+        return [queue.pending for queue in (await client.overview()).queues]
+
+    assert await pending() == [3, 3]
+    for queue in "ab":
+        await client.cancel(ids[queue][0])
+    await server.advance(seconds=2)
+    assert await pending() == [3, 2]
+    await server.advance(seconds=29)
+    assert await pending() == [2, 2]

@@ -46,6 +46,22 @@ async def test_nothing_of_a_paused_queue_starts_and_all_of_it_comes_when_it_is_r
     assert inbox.payloads[-1] == b"later"
 
 
+async def test_a_paused_queue_with_due_tasks_is_no_ailment(server: Server, client: Client) -> None:
+    """It is said, but not as what is wrong; of other queues that wait, it is."""
+    await client.queues.pause("mails")
+    await client.schedule("mails", b"x", delay=1)
+    await server.advance(minutes=5)
+    info = await client.server_info()
+    assert (list(info.advice), info.HasField("oldest_due_time")) == ([], False)
+    (note,) = info.notes
+    assert note.startswith("The queue 'mails' of the namespace 'default' is paused and has 1 due tasks")
+    await client.schedule("bills", b"x", delay=1)
+    await server.advance(minutes=5)
+    info = await client.server_info()
+    assert any("due for more than a minute" in sentence for sentence in info.advice)
+    assert len(info.notes) == 1
+
+
 async def test_a_pause_survives_a_restart(server: Server, client: Client, inbox: Inbox) -> None:
     await inbox.works("mails")
     task = await client.schedule("mails", b"x", delay=60)

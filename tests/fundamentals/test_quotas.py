@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from unittest.mock import patch
 
-import grpc
-import grpc.aio
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
+from tests.fundamentals.quota_rig import Schedule, scheduling
 from timerd.client import Overloaded
 from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
-from timerd.sdk.values import error_of_rpc
 from timerd.services.calls import quotas
 from timerd.services.calls.quotas_file import read_quotas
 from timerd.testing import Server
-from timerd.v1 import timer_service_pb2 as pb
-from timerd.v1.task_pb2 import TaskTemplate
-from timerd.v1.timer_service_pb2_grpc import TimerServiceStub
 
 FILE = """
 [shop]
@@ -31,7 +25,6 @@ bytes_per_s = 1_000
 ["*"]
 calls_per_s = 1
 """
-Schedule = Callable[..., Awaitable[pb.ScheduleBatchResponse]]
 
 
 @pytest.fixture
@@ -51,22 +44,8 @@ async def server(file: Path) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def schedule(server: Server) -> AsyncIterator[Schedule]:
-    """One call, which is not made again."""
-    async with grpc.aio.insecure_channel(server.address) as channel:
-        stub = TimerServiceStub(channel)
-        due = Timestamp(seconds=int(server.now.timestamp()) + 3_600)
-
-        async def call(count: int, namespace: str = "shop", request_id: str = "", size: int = 1) -> object:
-            request = pb.ScheduleBatchRequest(
-                namespace=namespace, request_id=request_id, template=TaskTemplate(queue="mails")
-            )
-            request.items.items.extend(pb.TaskItem(fire_time=due, payload=b"x" * size) for _ in range(count))
-            try:
-                return await stub.ScheduleBatch(request)
-            except grpc.aio.AioRpcError as refused:
-                raise error_of_rpc(refused) from refused
-
-        yield call  # type: ignore[misc]
+    async with scheduling(server) as call:
+        yield call
 
 
 async def stored(server: Server, namespace: str) -> int:

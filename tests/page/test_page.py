@@ -211,6 +211,18 @@ def test_a_queue_is_paused_with_a_note_says_what_its_tasks_wait_for_and_is_resum
     assert served.client.queues.get("slow").mode.name == "RUNNING"
 
 
+def test_a_queue_shows_what_it_shares_with_others_in_figures(browser: Browser, served: Served) -> None:
+    from tests.page.browser import visit
+
+    client = served.client
+    client.limits.put("printer", max_in_hand=5, rate="1/h", burst=1)
+    client.queues.put("letters", limits=["printer"])
+    client.queues.put("posters", limits=["printer"])
+    with visit(browser, served.http) as seen:
+        seen.open("queue/letters")
+        seen.sees("printer: 0 of 5 with workers, 1 each 3600s, 1 at once, shared by 2 queues")
+
+
 def test_a_server_that_is_gone_is_said_and_the_page_goes_on_when_it_is_back(browser: Browser, served: Served) -> None:
     from tests.page.browser import visit
 

@@ -16,14 +16,17 @@ import pytest
 from tests.certificates import Authority
 from tests.services.access_rig import proof, write
 from tests.web.rig import CONFIG, serving
+from timerd.adapters.memory import MemoryStore
 from timerd.client import AccessDenied, Client, InvalidTask, Unavailable
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
-from timerd.model.errors import StartupError
+from timerd.model.errors import StartupError, StoreUnavailable
 from timerd.services.transport.access import NEEDED
 from timerd.services.transport.audit import AUDITED
 from timerd.services.transport.audit_log import read_audit_log
+from timerd.services.transport.audit_records import AuditRecords, new_call_id
 from timerd.services.transport.roles import OPERATE
 from timerd.testing import Server
+from timerd.v1.overview_service_pb2 import ListAuditedCallsRequest, ListAuditedCallsResponse
 
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 READS = {
@@ -143,6 +146,81 @@ async def test_a_call_by_http_is_written_down_as_well(log: Path) -> None:
         await until(log, 3)
     (purged,) = read_audit_log(log)
     assert (purged.peer, purged.outcome) == ("http:127.0.0.1", "INVALID_ARGUMENT")
+
+
+async def test_the_server_tells_what_was_done_without_a_file_as_well() -> None:
+    """The newest first."""
+    async with Server() as server, Client(server.address) as client:
+        await client.purge(queue="mails", force=True)
+        with pytest.raises(InvalidTask):
+            await client.purge(queue="no queue", force=True)
+        await client.redrive(queue="mails")
+        told = [call async for call in client.audited(page_size=1)]
+        assert [(call.method, call.outcome) for call in told] == [
+            ("Redrive", "OK"),
+            ("Purge", "INVALID_ARGUMENT"),
+            ("Purge", "OK"),
+        ]
+        assert json.loads(told[2].request)["filter"]["queue"] == "mails"
+        assert "no queue" in told[1].result
+        assert [call.method async for call in client.audited(method="Redrive")] == ["Redrive"]
+        assert [call async for call in client.audited("somebody")] == []
+        assert [call async for call in client.audited(end=server.now)] == []
+        with pytest.raises(InvalidTask, match="page_token is none that this server gave"):
+            await client._calls(
+                "ListAuditedCalls",
+                ListAuditedCallsRequest(page_token="x"),
+                ListAuditedCallsResponse,
+                "OverviewService",
+            )
+
+
+async def test_it_is_told_after_a_restart_and_gone_after_ninety_days() -> None:
+    async with Server() as server:
+        async with Client(server.address) as client:
+            await client.purge(queue="mails", force=True)
+        await server.restart()
+        async with Client(server.address) as client:
+            await server.advance(days=89)
+            await server.node.keep_house()
+            assert len([call async for call in client.audited()]) == 1
+            await server.advance(days=2)
+            await server.node.keep_house()
+            assert [call async for call in client.audited()] == []
+
+
+async def test_what_the_store_cannot_write_down_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Server() as server, Client(server.address, timeout=5) as client:
+        task = await client.schedule("mails", b"x", at=LATER)
+        monkeypatch.setattr(AuditRecords, "write", away)
+        with pytest.raises(Unavailable, match=r"cannot write down in its store .*so nothing was done"):
+            await client.purge(queue="mails", force=True)
+        assert (await client.get(task.id)).state.name == "PENDING"
+
+
+async def away(*_: object) -> None:
+    raise StoreUnavailable("It is away.", "STORE_DOWN")
+
+
+async def test_what_was_cut_off_is_told_as_unknown() -> None:
+    store, now_ms = MemoryStore(), 1_800_000_000_000
+    records = AuditRecords(store, lambda: now_ms)
+    asked = {"stage": "asked", "caller": "ops", "peer": "ipv4:1", "request": {}}
+    for method, late_ms in (("Purge", 0), ("Redrive", 1)):
+        of_call = {"at": "2026-06-01T09:00:00.000Z", "id": new_call_id(now_ms + late_ms), "method": method}
+        await records.write({**asked, **of_call})
+    await records.write({"id": of_call["id"], "stage": "ended", "outcome": "OK", "result": {}})
+    told = [call async for _, call in records.calls(0, now_ms + 2, "")]
+    assert [(call.method, call.outcome) for call in told] == [("Redrive", "OK"), ("Purge", "unknown")]
+
+
+async def test_a_call_of_an_operator_is_told_by_http() -> None:
+    async with serving(CONFIG) as rig:
+        await rig.caller.rpc("TimerService/Purge", {"filter": {"queue": "no queue"}, "force": True})
+        answer = await rig.caller.ask("GET", "/v1/audit?method=Purge&max=10")
+        (call,) = answer.json["calls"]
+    assert (call["peer"], call["outcome"]) == ("http:127.0.0.1", "INVALID_ARGUMENT")
+    assert call["request"]["filter"] == {"queue": "no queue"}
 
 
 async def test_a_server_that_could_not_write_it_does_not_start(tmp_path: Path) -> None:

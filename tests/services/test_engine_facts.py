@@ -46,7 +46,7 @@ class Restless(MemoryStore):
 
 
 def held() -> Any:  # noqa: ANN401 - as much of a machine as is looked at
-    return SimpleNamespace(oldest_ms=lambda: None, waiting_rows=0, totals=lambda: Counter(ENDED))
+    return SimpleNamespace(queues=tuple, oldest_ms=lambda: None, waiting_rows=0, totals=lambda: Counter(ENDED))
 
 
 @pytest.mark.parametrize("after", ["catalogue", "read"])

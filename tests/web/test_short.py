@@ -175,6 +175,8 @@ WRONG = [
         {},
         "no parameter of this route: use in, at, expire_after, soft_expire_after, on_conflict",
     ),
+    ("POST", f"{TEAS}?in=3s&in=4s", b"x", {}, "in stands twice in the query"),
+    ("POST", f"{HOUR}&namespace=a&namespace=b", b"x", {}, "namespace stands twice in the query"),
     ("POST", f"{HOUR}&on_conflict=ignore", b"x", {}, "use reject, keep, replace"),
     ("POST", HOUR, b"x", {"Timerd-Priority": "high"}, "write a whole number"),
     ("POST", "/v1/queues/no%20spaces/tasks?in=3s", b"x", {}, "is not allowed"),

@@ -101,6 +101,7 @@ def record_of(info: GetServerInfoResponse, wrong: list[str]) -> dict[str, Any]:
     return {
         "healthy": not wrong,
         "findings": wrong,
+        "notes": list(info.notes),
         **{name: getattr(info, name) for name in plain},
         "uptime_s": info.uptime.ToTimedelta().total_seconds(),
         "oldest_due_time": oldest,
@@ -147,6 +148,8 @@ async def doctor(call: CommandCall) -> None:
     call.out.details(record_of(info, wrong) | cluster_record(found), rows_of(info) | cluster_rows(found))
     for sentence in wrong:
         call.out.say(f"WRONG: {sentence}")
+    for sentence in info.notes:
+        call.out.say(f"Note: {sentence}")
     if wrong:
         raise CommandFailure(
             f"{len(wrong)} thing{'s are' if len(wrong) > 1 else ' is'} wrong with {call.endpoint.server}."

@@ -91,6 +91,8 @@ def _tasks(f: Figures) -> Iterator[Metric]:
         CounterMetricFamily("timerd_quota_refused", "Calls over a quota.", labels=("namespace", "quota")),
         f.quota_refused,
     )
+    used = "What a namespace with a quota has."
+    yield _each(GaugeMetricFamily("timerd_quota_used", used, labels=("namespace", "quota")), f.quota_used)
     yield gauge("timerd_tasks_in_flight", "Deliveries that are with workers.", f.in_flight)
     yield gauge("timerd_tasks_loaded", "Tasks in memory.", f.loaded)
     yield gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)

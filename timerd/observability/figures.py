@@ -81,6 +81,7 @@ class Figures:
     changed: Mapping[str, int]
     quota_taken: Mapping[tuple[str, str], int]
     quota_refused: Mapping[tuple[str, str], int]
+    quota_used: Mapping[tuple[str, str], int]
     calls: Mapping[tuple[str, str], int]
     call_times: Mapping[str, Curve]
     in_flight: int
@@ -180,6 +181,7 @@ class Observed:
             changed=dict(self._api.changed),
             quota_taken=dict(self._api.quotas.taken),
             quota_refused=dict(self._api.quotas.refused),
+            quota_used=self._api.quotas.in_use(),
             calls=dict(calls.ended),
             call_times={name: curve_of(each) for name, each in calls.seconds.items()},
             in_flight=self._delivery.in_flight,

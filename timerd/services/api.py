@@ -29,6 +29,7 @@ from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
+from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.open_streams import end_by
 from timerd.services.transport.permission import check_namespace
@@ -54,10 +55,15 @@ class TimerApi:
         operating: Operating | None = None,
         call_deadline: CallDeadline | None = None,
         rules: QueueRules = NO_RULES,
+        quotas: Quotas | None = None,
+        audited: AuditRecords | None = None,
     ) -> None:
+        """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere."""
+        self.audited = audited
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
-        self._change = Mutations(verbs, config, rules)
+        self.quotas = quotas or Quotas()
+        self._change = Mutations(verbs, config, rules, self.quotas)
         self._look = Reads(verbs, config, delivery, rules)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
@@ -67,10 +73,6 @@ class TimerApi:
     @property
     def changed(self) -> Mapping[str, int]:
         return self._change.changed
-
-    @property
-    def quotas(self) -> Quotas:
-        return self._change.quotas
 
     @property
     def sessions(self) -> int:

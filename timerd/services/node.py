@@ -26,6 +26,7 @@ from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
+from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.webhooks.webhooks import Webhooks
 from timerd.services.work.moving_away import stop_wait_ms
@@ -66,6 +67,8 @@ class Node:
     webhooks: Webhooks | None = None
     # None: queues have no rules.
     regulating: Regulating | None = None
+    # What operators did, where it is written down.
+    audited: AuditRecords | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -185,3 +188,5 @@ class Node:
 
     async def _drop_expired(self) -> None:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
+        if self.audited is not None:
+            await self.audited.drop_expired()

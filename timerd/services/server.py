@@ -79,8 +79,9 @@ class ApiServer:
         self._unfinished = Unfinished()
         interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, LastLine(), self._streams]
         self._audit: Audit | None = None
-        if config.auth.audit_file is not None:
-            self._audit = Audit(AuditLog(config.auth.audit_file))
+        if api.audited is not None:
+            file = config.auth.audit_file
+            self._audit = Audit(api.audited, AuditLog(file) if file is not None else None)
             interceptors.insert(2, self._audit)
         self._principals: Principals | None = None
         if config.auth.principals_file is not None:

@@ -129,3 +129,45 @@ class GetLoadResponse(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     tasks: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tasks: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class AuditedCall(_message.Message):
+    __slots__ = ("request_time", "caller", "peer", "method", "request", "outcome", "result")
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    PEER_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    request_time: _timestamp_pb2.Timestamp
+    caller: str
+    peer: str
+    method: str
+    request: str
+    outcome: str
+    result: str
+    def __init__(self, request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., caller: _Optional[str] = ..., peer: _Optional[str] = ..., method: _Optional[str] = ..., request: _Optional[str] = ..., outcome: _Optional[str] = ..., result: _Optional[str] = ...) -> None: ...
+
+class ListAuditedCallsRequest(_message.Message):
+    __slots__ = ("caller", "method", "start_time", "end_time", "page_size", "page_token")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    METHOD_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    caller: str
+    method: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    page_size: int
+    page_token: str
+    def __init__(self, caller: _Optional[str] = ..., method: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListAuditedCallsResponse(_message.Message):
+    __slots__ = ("calls", "next_page_token")
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[AuditedCall]
+    next_page_token: str
+    def __init__(self, calls: _Optional[_Iterable[_Union[AuditedCall, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...

@@ -45,6 +45,11 @@ class OverviewServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_overview__service__pb2.GetLoadRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_overview__service__pb2.GetLoadResponse.FromString,
                 _registered_method=True)
+        self.ListAuditedCalls = channel.unary_unary(
+                '/timerd.v1.OverviewService/ListAuditedCalls',
+                request_serializer=timerd_dot_v1_dot_overview__service__pb2.ListAuditedCallsRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_overview__service__pb2.ListAuditedCallsResponse.FromString,
+                _registered_method=True)
 
 
 class OverviewServiceServicer(object):
@@ -65,6 +70,13 @@ class OverviewServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListAuditedCalls(self, request, context):
+        """What operators did in the last 90 days, the newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_OverviewServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -77,6 +89,11 @@ def add_OverviewServiceServicer_to_server(servicer, server):
                     servicer.GetLoad,
                     request_deserializer=timerd_dot_v1_dot_overview__service__pb2.GetLoadRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_overview__service__pb2.GetLoadResponse.SerializeToString,
+            ),
+            'ListAuditedCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditedCalls,
+                    request_deserializer=timerd_dot_v1_dot_overview__service__pb2.ListAuditedCallsRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_overview__service__pb2.ListAuditedCallsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -134,6 +151,33 @@ class OverviewService(object):
             '/timerd.v1.OverviewService/GetLoad',
             timerd_dot_v1_dot_overview__service__pb2.GetLoadRequest.SerializeToString,
             timerd_dot_v1_dot_overview__service__pb2.GetLoadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditedCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.OverviewService/ListAuditedCalls',
+            timerd_dot_v1_dot_overview__service__pb2.ListAuditedCallsRequest.SerializeToString,
+            timerd_dot_v1_dot_overview__service__pb2.ListAuditedCallsResponse.FromString,
             options,
             channel_credentials,
             insecure,

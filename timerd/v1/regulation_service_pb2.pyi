@@ -57,20 +57,22 @@ class Queue(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class NamedLimit(_message.Message):
-    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand")
+    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TIME_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     limit: Limit
     revision: int
     queues: _containers.RepeatedScalarFieldContainer[str]
     in_hand: int
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ...) -> None: ...
+    next_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("namespace", "queue")

@@ -466,7 +466,7 @@ class Ledger(_message.Message):
     def __init__(self, inserted: _Optional[int] = ..., acked: _Optional[int] = ..., cancelled: _Optional[int] = ..., moved: _Optional[int] = ..., carried: _Optional[int] = ..., expired: _Optional[int] = ..., dead: _Optional[int] = ..., purged: _Optional[int] = ..., unexplained: _Optional[int] = ...) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "durability", "store", "engine_time", "clock_offset_ms", "clock_trusted", "disk_free_bytes", "disk_used_bytes", "ledger", "partitions_open", "memory_used_bytes", "memory_budget_bytes", "in_flight", "loaded", "workers", "oldest_due_time", "start_time", "lateness_bounds_ms", "lateness_counts", "uptime", "advice")
+    __slots__ = ("version", "durability", "store", "engine_time", "clock_offset_ms", "clock_trusted", "disk_free_bytes", "disk_used_bytes", "ledger", "partitions_open", "memory_used_bytes", "memory_budget_bytes", "in_flight", "loaded", "workers", "oldest_due_time", "start_time", "lateness_bounds_ms", "lateness_counts", "uptime", "advice", "notes")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
@@ -488,6 +488,7 @@ class GetServerInfoResponse(_message.Message):
     LATENESS_COUNTS_FIELD_NUMBER: _ClassVar[int]
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     ADVICE_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     version: str
     durability: str
     store: str
@@ -509,4 +510,5 @@ class GetServerInfoResponse(_message.Message):
     lateness_counts: _containers.RepeatedScalarFieldContainer[int]
     uptime: _duration_pb2.Duration
     advice: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., durability: _Optional[str] = ..., store: _Optional[str] = ..., engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., clock_trusted: bool = ..., disk_free_bytes: _Optional[int] = ..., disk_used_bytes: _Optional[int] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., partitions_open: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., workers: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., advice: _Optional[_Iterable[str]] = ...) -> None: ...
+    notes: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., durability: _Optional[str] = ..., store: _Optional[str] = ..., engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., clock_trusted: bool = ..., disk_free_bytes: _Optional[int] = ..., disk_used_bytes: _Optional[int] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., partitions_open: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., workers: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., advice: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...

@@ -19,7 +19,8 @@ Words = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ShortRoute:
-    """`query`: name -> what it says; other names are refused. `body`: what is sent, in words."""
+    """`query`: name -> what it says; other names are refused, and those that come twice. `body`: what is sent, in
+    words."""
 
     verb: str
     path: str
@@ -36,6 +37,8 @@ class ShortRoute:
                 "query",
                 "UNKNOWN_PARAMETER",
             )
+        if twice := [name for name in (*self.query, "namespace") if len(call.request.query.getall(name, ())) > 1]:
+            raise Invalid(f"{twice[0]} stands twice in the query: give it once.", "query", "REPEATED_PARAMETER")
         try:
             answer = await self.answer(call)
         except UnicodeError:

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from timerd.config import ServerConfig
 from timerd.services.transport.local_calls import LocalCalls
+from timerd.web.audit_routes import AUDIT_ROUTES
 from timerd.web.front import Front, HttpCall
 from timerd.web.guard import guard_of
 from timerd.web.openapi import document
@@ -17,7 +18,7 @@ from timerd.web.task_routes import TASK_ROUTES
 from timerd.web.turnstile import Turnstile
 from timerd.web.work_routes import WORK_ROUTES
 
-SHORT_ROUTES = (*TASK_ROUTES, *WORK_ROUTES)
+SHORT_ROUTES = (*TASK_ROUTES, *WORK_ROUTES, *AUDIT_ROUTES)
 
 
 def routes_of(config: ServerConfig, calls: LocalCalls) -> Iterable[web.AbstractRouteDef]:

@@ -12,6 +12,16 @@ _FIELDS = "SELECT task_id, died_at_ms, facts, payload FROM dead_letters"
 _ADD = """INSERT INTO estimates VALUES (?,?,?,?)
     ON CONFLICT DO UPDATE SET count = count + excluded.count"""
 
+_ONE = "SELECT minute_ms, count FROM estimates WHERE namespace = ? AND queue = ? AND minute_ms >= ? AND minute_ms < ?"
+# From queue to queue by the key of the table: the minutes of others than are asked for are not looked at.
+_ALL = """WITH RECURSIVE queues(name) AS (
+        SELECT min(queue) FROM estimates WHERE namespace = ?
+        UNION ALL
+        SELECT (SELECT min(queue) FROM estimates WHERE namespace = ? AND queue > name) FROM queues
+        WHERE name IS NOT NULL)
+    SELECT minute_ms, sum(count) FROM queues CROSS JOIN estimates
+    WHERE namespace = ? AND queue = name AND minute_ms >= ? AND minute_ms < ? GROUP BY minute_ms"""
+
 
 def write_dead_letters(connection: sqlite3.Connection, dead_letters: Iterable[DeadLetter]) -> None:
     rows = [
@@ -52,13 +62,9 @@ def add_estimates(connection: sqlite3.Connection, counts: Mapping[tuple[str, str
 def read_estimates(
     connection: sqlite3.Connection, namespace: str, queue: str, lo_ms: int, hi_ms: int
 ) -> dict[int, int]:
-    where = "namespace = ? AND minute_ms >= ? AND minute_ms < ?"
-    values: list[object] = [namespace, lo_ms, hi_ms]
     if queue:
-        where += " AND queue = ?"
-        values.append(queue)
-    query = f"SELECT minute_ms, sum(count) FROM estimates WHERE {where} GROUP BY minute_ms"
-    return dict(connection.execute(query, values))
+        return dict(connection.execute(_ONE, (namespace, queue, lo_ms, hi_ms)))
+    return dict(connection.execute(_ALL, (namespace, namespace, namespace, lo_ms, hi_ms)))
 
 
 def expire_estimates(connection: sqlite3.Connection, now_ms: int) -> None:

@@ -123,6 +123,11 @@ class RuleLimits:
         hands = map(self._hand, queues)
         return sum(hand.open for hand in hands if hand is not None)
 
+    def next_ms_of(self, name: LimitName, now_ms: int) -> int:
+        """When the rate of a limit allows one more start: `now_ms`, or later."""
+        count = self._named.get(name)
+        return now_ms if count is None or count.rate is None else max(now_ms, count.rate.next_ms(now_ms))
+
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _within(self, counts: Iterable[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:

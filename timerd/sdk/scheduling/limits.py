@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from timerd.sdk.scheduling.queues import QueueLimit, limit_message
@@ -27,6 +28,7 @@ class LimitInfo:
         revision: grows with each change.
         queues: the queues that list it, by name; the first 1,000.
         in_hand: how many deliveries of these queues workers have now.
+        next_time: when its rate allows the next start, a datetime in UTC; None: now.
     """
 
     name: str
@@ -35,12 +37,14 @@ class LimitInfo:
     revision: int
     queues: tuple[str, ...] = ()
     in_hand: int = 0
+    next_time: datetime | None = None
 
     @classmethod
     def of(cls, message: pb.NamedLimit) -> LimitInfo:
         """The info says what the message `message` says."""
         limit, queues = QueueLimit.of(message.limit), tuple(message.queues)
-        return cls(message.name, message.namespace, limit, message.revision, queues, message.in_hand)
+        next_time = message.next_time.ToDatetime(UTC) if message.HasField("next_time") else None
+        return cls(message.name, message.namespace, limit, message.revision, queues, message.in_hand, next_time)
 
 
 class Limits:

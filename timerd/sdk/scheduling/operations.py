@@ -5,12 +5,23 @@ The answers are the messages themselves: they are for programs that watch, and s
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from datetime import datetime
+from functools import partial
 
 from timerd.sdk.scheduling.lookups import Lookups
+from timerd.sdk.transport import pages
 from timerd.sdk.values import MAX_PAYLOAD_BYTES, instant_ms, name, text, timestamp_of_ms, whole_number
 from timerd.v1 import operate_pb2 as pb
-from timerd.v1.overview_service_pb2 import GetLoadRequest, GetLoadResponse, GetOverviewRequest, GetOverviewResponse
+from timerd.v1.overview_service_pb2 import (
+    AuditedCall,
+    GetLoadRequest,
+    GetLoadResponse,
+    GetOverviewRequest,
+    GetOverviewResponse,
+    ListAuditedCallsRequest,
+    ListAuditedCallsResponse,
+)
 
 MOST_ANNOUNCED = 1 << 40
 _OVERVIEW = "OverviewService"
@@ -53,6 +64,38 @@ class Operations(Lookups):
             end_time=None if end is None else timestamp_of_ms(instant_ms(end, "end")),
         )
         return await self._calls("GetLoad", request, GetLoadResponse, _OVERVIEW)
+
+    async def audited(
+        self,
+        caller: str = "",
+        method: str = "",
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        page_size: int = 0,
+    ) -> AsyncIterator[AuditedCall]:
+        """The call yields what operators did in the last 90 days, the newest first.
+
+        Args:
+            caller: what this caller did. Default any.
+            method: this method, as "Purge". Default any.
+            start: asked from this instant on, a datetime with a zone. Default all.
+            end: asked before this instant, a datetime with a zone. Default now.
+            page_size: how many are fetched at a time, up to 1,000. Default (and 0) 100.
+        """
+        self._open()
+        request = ListAuditedCallsRequest(
+            caller=text(caller, "caller"),
+            method=text(method, "method"),
+            start_time=None if start is None else timestamp_of_ms(instant_ms(start, "start")),
+            end_time=None if end is None else timestamp_of_ms(instant_ms(end, "end")),
+            page_size=whole_number(page_size, "page_size"),
+        )
+        ask = self._calls
+        one_page = partial(ask, "ListAuditedCalls", request, ListAuditedCallsResponse, _OVERVIEW)
+        async for page in pages(request, one_page):
+            for call in page.calls:
+                yield call
 
     async def partition(
         self, time: datetime, shard: int | None = None, *, queue: str = "", count_rows: bool = False

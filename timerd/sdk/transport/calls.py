@@ -22,7 +22,7 @@ Page = TypeVar("Page", bound="PageResponse")
 READS = frozenset(
     {
         *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
-        *("GetOverview", "GetLoad"),
+        *("GetOverview", "GetLoad", "ListAuditedCalls"),
         *("GetSchedule", "ListSchedules", "PreviewSchedule", "GetBackfill", "ListBackfills"),
     }
 )

@@ -30,7 +30,7 @@ LOOK_S = 0.05
 READS = frozenset(
     {
         *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
-        *("GetOverview", "GetLoad"),
+        *("GetOverview", "GetLoad", "ListAuditedCalls"),
         *("GetSchedule", "ListSchedules", "PreviewSchedule"),
     }
 )

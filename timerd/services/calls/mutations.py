@@ -76,17 +76,17 @@ def _first_ms(instants_ms: npt.NDArray[np.int64]) -> int:
 class Mutations:
     """One method a verb: request -> reply, or one of model.errors."""
 
-    def __init__(self, verbs: Verbs, config: ServerConfig, rules: QueueRules) -> None:
+    def __init__(self, verbs: Verbs, config: ServerConfig, rules: QueueRules, quotas: Quotas) -> None:
         self._verbs = verbs
         self._rules = rules
         self._payload_limit_bytes = config.payload_limit_bytes
-        self.quotas = Quotas(config.quotas_file)
+        self._quotas = quotas
         # What was changed -> how many tasks.
         self.changed: Counter[str] = Counter()
 
     async def schedule(self, request: wire.ScheduleRequest) -> wire.ScheduleResponse:
         draft = await self._draft(draft_of_one, request)
-        stored = await self._verbs.schedule(draft.tasks)
+        stored = await self._stored(draft)
         return schedule_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
 
     async def schedule_batch(self, request: wire.ScheduleBatchRequest) -> wire.ScheduleBatchResponse:
@@ -94,10 +94,14 @@ class Mutations:
         if not len(draft.tasks.rows):
             return await batch_reply(draft, NOTHING_STORED, {})
         asked = draft.tasks.rows
-        stored = await self._verbs.schedule(draft.tasks)
+        stored = await self._stored(draft)
         _name_refused(draft, asked)
         kept_ms = await self._kept_fire_ms(draft.tasks.namespace, stored) if stored.kept else {}
         return await batch_reply(draft, stored, kept_ms)
+
+    async def _stored(self, draft: Draft) -> StoredTasks:
+        with self._quotas.promised(draft.tasks):
+            return await self._verbs.schedule(draft.tasks)
 
     async def _draft(self, draft_of: DraftOf[AnySchedule], request: AnySchedule) -> Draft:
         """What is refused for the time, a setting or a quota may have been stored by an earlier try: then it is
@@ -109,7 +113,7 @@ class Mutations:
             draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes, self._rules))
             if request.request_id and not request.HasField("request_time") and len(draft.tasks.rows):
                 refuse_long_past(_first_ms(draft.tasks.rows.columns["fire_at_ms"]), now_ms)
-            self.quotas.take(draft.tasks, now_ms)
+            await self._quotas.take(draft.tasks, now_ms)
         except (Invalid, Precondition, QuotaExceeded) as error:
             refused = error
         if request.request_id and (refused is not None or draft is None or draft.problems):

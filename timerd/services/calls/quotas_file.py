@@ -5,6 +5,8 @@ tasks_per_s = 1000
 calls_per_s = 200
 bytes_per_s = 10_000_000
 burst_s = 10
+pending_tasks = 1_000_000
+stored_bytes = 1_000_000_000
 
 ["*"]               # each other namespace, by itself
 tasks_per_s = 5000
@@ -23,8 +25,11 @@ from timerd.services.calls.fields import namespace_of
 from timerd.services.transport.watched_files import read_watched
 
 OTHERS = "*"
-MOST_PER_S, MOST_BURST_S = 1_000_000_000, 3_600
-_KEYS = ("calls_per_s", "tasks_per_s", "bytes_per_s", "burst_s")
+# The most that a setting may be; what is not named here is a rate.
+MOST_PER_S = 1_000_000_000
+_MOST = {"burst_s": 3_600, "pending_tasks": 10**12, "stored_bytes": 10**15}
+_LIMITS = ("calls_per_s", "tasks_per_s", "bytes_per_s", "pending_tasks", "stored_bytes")
+_KEYS = (*_LIMITS, "burst_s")
 
 
 def read_quotas(path: Path) -> dict[str, Quota]:
@@ -50,13 +55,13 @@ def _quota(where: str, name: str, table: object) -> Quota:
         hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(_KEYS)}"
         raise StartupError(f"{where}: {key} is no setting: {hint}.")
     quota = Quota(**{key: _number(where, key, value) for key, value in table.items()})
-    if not (quota.calls_per_s or quota.tasks_per_s or quota.bytes_per_s):
-        raise StartupError(f"{where}: it limits nothing: give calls_per_s, tasks_per_s or bytes_per_s.")
+    if not any(getattr(quota, key) for key in _LIMITS):
+        raise StartupError(f"{where}: it limits nothing: give {', '.join(_LIMITS[:-1])} or {_LIMITS[-1]}.")
     return quota
 
 
 def _number(where: str, key: str, value: object) -> int:
-    most = MOST_BURST_S if key == "burst_s" else MOST_PER_S
+    most = _MOST.get(key, MOST_PER_S)
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
         raise StartupError(f"{where}: {key} is {value!r}: write a whole number from 1 to {most:,}.")
     return value

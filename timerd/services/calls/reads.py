@@ -135,4 +135,5 @@ def server_info(facts: EngineFacts, delivery: DeliveryFacts) -> wire.GetServerIn
         lateness_counts=facts.lateness_counts,
         uptime=duration(max(0, int(facts.engine_ms) - facts.started_ms)),
         advice=facts.advice,
+        notes=facts.notes,
     )

@@ -71,7 +71,7 @@ class Delivery:
         self._announced = announced
         self.queue_stats = self.machine.queue_stats
         self._settling = Settling(firing, self.settled)
-        self.on_durable = self._settling.on_durable
+        self.on_durable, self.on_settled = self._settling.on_durable, self._settling.on_settled
         pacing = Pacing()
         self._send_hold = SendHold(machine.wanted)
         self._quantum = Quantum(pacing.is_rested)

@@ -30,10 +30,15 @@ class Settling:
         self._collecting = False
         self._late = LateSettling(firing, self._confirm, changed)
         self._hear: Callable[[Settlement], None] | None = None
+        self._count: Callable[[str, Settlement], None] | None = None
 
     def on_durable(self, hear: Callable[[Settlement], None]) -> None:
         """`hear` is told what has become of deliveries when that is durable."""
         self._hear = hear
+
+    def on_settled(self, count: Callable[[str, Settlement], None]) -> None:
+        """`count` is told at once, and whose word it was: a namespace, or nobody's."""
+        self._count = count
 
     @property
     def busy(self) -> bool:
@@ -50,6 +55,7 @@ class Settling:
         is_reject: bool = False,
     ) -> None:
         """Of one message; the worker is answered when it is durable. `acked`: whose rows are held back until then."""
+        self._counted(settler.namespace, settlement)
         settler.owe(len(tokens) // ACK_TOKEN_BYTES)
         late: deque[int | LateFailure] = deque((*settlement.late, *settlement.failed_late))
         self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late, acked, is_reject=is_reject))
@@ -59,8 +65,13 @@ class Settling:
     def add(self, settlement: Settlement) -> None:
         """Of nobody's asking: leases that ended."""
         if settlement:
+            self._counted("", settlement)
             self._batch.add(settlement)
             self._start()
+
+    def _counted(self, namespace: str, settlement: Settlement) -> None:
+        if self._count is not None:
+            self._count(namespace, settlement)
 
     def drop(self, stream: int) -> None:
         """It is gone: what it said of deliveries that have to be looked for, it says again."""

@@ -46,11 +46,12 @@ from timerd.services.engine.attempts import Attempts
 from timerd.services.engine.browsing import Browsing
 from timerd.services.engine.elsewhere import marked_as, silent
 from timerd.services.engine.ending import end_all
-from timerd.services.engine.engine_facts import Facts
+from timerd.services.engine.engine_facts import Facts, ModeOf
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.keying import NO_KEYS, Keying
 from timerd.services.engine.many_keys import resolved_once
 from timerd.services.engine.moving import Moving
+from timerd.services.engine.namespace_use import NamespaceUse
 from timerd.services.engine.placed_ids import PlacedIds, homes_after
 from timerd.services.engine.placing import by_bucket, marked_late, placed_from, positioned
 from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
@@ -111,6 +112,7 @@ class Engine:
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms, self._time_ms)
         self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
+        self.use = NamespaceUse(store, self._time_ms)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
         self._knows_repeats = store.traits.knows_repeats
@@ -208,6 +210,7 @@ class Engine:
                 again = await self._see_to(tasks, placed_ms, now_ms)
             return placed_ms, _moved(tasks, placed_ms, again)
         self._estimating.add(rows)
+        self.use.add(rows)
         self.shards.took_in(rows.columns["position_ms"], len(rows.payloads))
         return positions_ms, _moved(tasks, positions_ms, done)
 
@@ -259,6 +262,7 @@ class Engine:
 
     async def flush_estimates(self) -> None:
         await self._estimating.flush()
+        await self.use.flush()
 
     # -- cancel, move, look ---------------------------------------------------------------------------------------
 
@@ -269,16 +273,18 @@ class Engine:
         groups = runner.others.side_by_side
         said = await end_all(ids, Outcome.CANCELLED, request, runner, groups, now_ms=now_ms)
         if said.count(Cancelled.CANCELLED) == len(ids):
-            self._estimating.remove(ids)
+            self._removed(namespace, ids)
             return [CancelAnswer.CANCELLED] * len(ids)
-        self._estimating.remove(_ended_now(ids, said))
+        self._removed(namespace, _ended_now(ids, said))
         forgotten = await self._forgotten(
             [t for t, s in zip(ids, said, strict=True) if s is Cancelled.NOT_FOUND], now_ms
         )
         return [CancelAnswer.FINISHED if t in forgotten else ANSWERS[s] for t, s in zip(ids, said, strict=True)]
 
     async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
-        return await self._moving.move(task, _hash(namespace, request).hex(), fire_at_ms, asked_ms)
+        moved_ms = await self._moving.move(task, _hash(namespace, request).hex(), fire_at_ms, asked_ms)
+        self.use.move(namespace, task.position_ms, moved_ms)
+        return moved_ms
 
     async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
         return await self._moving.moved_before(task, _hash(namespace, request).hex())
@@ -321,7 +327,9 @@ class Engine:
         self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int
     ) -> Sequence[bool | NotStored]:
         named = _hash(namespace, f"{REDRIVE_GENERATION} {request}").hex()
-        return await self._moving.redrive(ids, named, asked_ms)
+        said = await self._moving.redrive(ids, named, asked_ms)
+        self.use.revive(namespace, sum(answer is True for answer in said))
+        return said
 
     async def dead_letters(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
@@ -347,13 +355,21 @@ class Engine:
         request = _hash(query.namespace, "purge")
         ids = [view.task_id for view in page.views]
         said = await end_all(ids, Outcome.PURGED, request, self._procedures, self._procedures.others.side_by_side)
-        self._estimating.remove(_ended_now(ids, said))
+        self._removed(query.namespace, _ended_now(ids, said))
         return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
+
+    def goes_by(self, mode: ModeOf) -> None:
+        """What queues may do, for `facts`."""
+        self._facts.go_by(mode)
 
     async def facts(self) -> EngineFacts:
         return await self._facts.read()
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _removed(self, namespace: str, tasks: Sequence[TaskId]) -> None:
+        self._estimating.remove(tasks)
+        self.use.remove(namespace, tasks)
 
     async def _look_up(self, task: TaskId) -> Located:
         here = await drive(locate(task), self._procedures)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from timerd.config import ServerConfig
 from timerd.core.dispatch import LATENESS_BOUNDS_MS
 from timerd.core.ledger import Ledger
+from timerd.core.partition import PartitionMachine
+from timerd.core.taken import QueueKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
+from timerd.model.regulations import Mode
 from timerd.model.storage import StoreFacts
 from timerd.ports import Store
 from timerd.services.engine.verbs import EngineFacts
@@ -17,8 +21,14 @@ from timerd.services.holding.scheduler import Scheduler
 
 LOW_DISK_BYTES = 1 << 30
 LATE_MS = 60_000
-# More sentences about damage than this help nobody.
+# More sentences of one kind than this help nobody.
 MOST_NAMED = 5
+MOST_DUE = 100_000_000
+ModeOf = Callable[[QueueKey, int], Mode]
+
+
+def _always_running(_queue: QueueKey, _now_ms: int) -> Mode:
+    return Mode.RUNNING
 
 
 class Facts:
@@ -30,12 +40,18 @@ class Facts:
         self._time = time
         self._config = config
         self._started_ms = int(time.exact_ms())
+        self._mode: ModeOf = _always_running
+
+    def go_by(self, mode: ModeOf) -> None:
+        """What the rules of queues say."""
+        self._mode = mode
 
     async def read(self) -> EngineFacts:
         store = await self._store.facts()
         ledger = await self._ledger()
         machines = list(self._scheduler.machines.values())
-        oldest = [ms for m in machines if (ms := m.oldest_ms()) is not None]
+        kept_back = self._kept_back(machines)
+        oldest = [ms for m in machines if (ms := _oldest_ms(m, kept_back)) is not None]
         memory = self._scheduler.memory
         return EngineFacts(
             durability=store.durability,
@@ -55,7 +71,26 @@ class Facts:
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
             lateness_counts=self._scheduler.deliveries.machine.queue_stats.lateness_counts(),
             advice=self._advice(store, ledger, min(oldest, default=0)),
+            notes=self._notes(machines, kept_back),
         )
+
+    def _kept_back(self, machines: Sequence[PartitionMachine]) -> Mapping[QueueKey, Mode]:
+        """Queues with tasks in memory that send nothing, because somebody wants it so."""
+        now_ms = int(self._time.exact_ms())
+        queues = {queue for machine in machines for queue in machine.queues() if not queue.is_internal}
+        return {queue: mode for queue in queues if not (mode := self._mode(queue, now_ms)).sends}
+
+    def _notes(self, machines: Sequence[PartitionMachine], kept_back: Mapping[QueueKey, Mode]) -> list[str]:
+        now_ms = int(self._time.exact_ms())
+        due = {queue: sum(m.due_rows(queue, now_ms, MOST_DUE) for m in machines) for queue in sorted(kept_back)}
+        said = [
+            f"The queue {queue.queue!r} of the namespace {queue.namespace!r} is {kept_back[queue]} and has {rows:,} "
+            "due tasks: `timerd queues show` says why, and `timerd queues resume` lets them go."
+            for queue, rows in due.items()
+            if rows
+        ]
+        more = len(said) - MOST_NAMED
+        return [*said[:MOST_NAMED], *([f"{more} more queues send nothing and have due tasks."] if more > 0 else [])]
 
     async def _ledger(self) -> Ledger:
         """Finished and unheld buckets from their control rows, held ones from memory."""
@@ -108,3 +143,12 @@ class Facts:
                 "A task has been due for more than a minute: is a worker of its queue connected, and has it credit?"
             )
         return said
+
+
+def _oldest_ms(machine: PartitionMachine, kept_back: Collection[QueueKey]) -> int | None:
+    """Position of the oldest row that is not over, but for what waits in these queues."""
+    if not kept_back:
+        return machine.oldest_ms()
+    waiting = [machine.next_ms(queue) for queue in machine.queues() if queue not in kept_back]
+    in_hand = [key.position_ms for key in machine.open_keys()]
+    return min([*(ms for ms in waiting if ms is not None), *in_hand], default=None)

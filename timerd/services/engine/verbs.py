@@ -162,6 +162,7 @@ class EngineFacts:
     lateness_bounds_ms: Sequence[float]
     lateness_counts: Sequence[int]
     advice: Sequence[str]
+    notes: Sequence[str] = ()
 
 
 # Of a late ack: None where its task is acked, or what the task is instead, or what kept it from being known.

@@ -25,10 +25,13 @@ from timerd.services.operating.inspect_service import Colleagues
 from timerd.v1 import overview_service_pb2 as pb
 
 MINUTE_MS = 60_000
+_FOR_EVER_MS = 1 << 62
 HOUR_MS = 60 * MINUTE_MS
 MOST_RANGE_MS = 24 * HOUR_MS
 KEPT_MS = 1_000
 PENDING_KEPT_MS = 30_000
+# Of estimates, for one answer: those of many queues are read in turn.
+MOST_ROWS_READ = 5_000
 LOAD_KEPT_MS = 5_000
 # Ranges of load that are kept; pages of many queues ask for one each.
 MOST_LOADS = 200
@@ -60,8 +63,8 @@ class Overview:
         self._now_ms = now_ms
         self._asking = asyncio.Lock()
         self._overview: tuple[int, pb.GetOverviewResponse] | None = None
-        self._pending: dict[QueueName, int] = {}
-        self._pending_read_ms = -PENDING_KEPT_MS
+        # What is still to come of a queue, and when that was read.
+        self._pending: dict[QueueName, tuple[int, int]] = {}
         self._loads: dict[tuple[str, str, int, int], Loads] = {}
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
@@ -110,15 +113,27 @@ class Overview:
         return await self._colleagues.activity(address) if self._colleagues is not None else None
 
     async def _add_pending(self, queues: Sequence[pb.QueueActivity], now_ms: int) -> None:
-        """Where the store does not answer, what it said last."""
-        if not 0 <= now_ms - self._pending_read_ms < PENDING_KEPT_MS:
-            self._pending_read_ms, asked = now_ms, [_name(queue) for queue in queues]
-        else:
-            asked = [_name(queue) for queue in queues if _name(queue) not in self._pending]
+        """Where the store does not answer, what it said last; of what was not read yet, what the counters say."""
         with suppress(StoreUnavailable, StoreUnknown):
-            self._pending |= {name: await self._engine.estimate(*name) for name in asked if name[0]}
+            await self._read_pending(sorted(map(_name, queues), key=self._read_ms), now_ms)
         for queue in queues:
-            queue.pending = self._pending.get(_name(queue), 0)
+            known = self._pending.get(_name(queue))
+            queue.pending = known[0] if known is not None else _counted_pending(queue)
+
+    async def _read_pending(self, names: Sequence[QueueName], now_ms: int) -> None:
+        """Those that were read longest ago, as far as an answer may cost."""
+        rows = 0
+        for name in names:
+            if rows >= MOST_ROWS_READ or 0 <= now_ms - self._read_ms(name) < PENDING_KEPT_MS:
+                return
+            if name[0]:
+                counts = await self._engine.load(*name, now_ms // MINUTE_MS * MINUTE_MS, _FOR_EVER_MS)
+                self._pending[name] = max(0, sum(counts.values())), now_ms
+                rows += len(counts)
+
+    def _read_ms(self, name: QueueName) -> int:
+        known = self._pending.get(name)
+        return known[1] if known is not None else -PENDING_KEPT_MS
 
     # -- what is coming -------------------------------------------------------------------------------------------
 
@@ -170,6 +185,12 @@ def _add(to: pb.QueueActivity, more: pb.QueueActivity) -> None:
     to.lateness_counts.extend([0] * missing)
     for place, number in enumerate(more.lateness_counts):
         to.lateness_counts[place] += number
+
+
+def _counted_pending(queue: pb.QueueActivity) -> int:
+    """Of what was stored since the start, what has not ended nor come due."""
+    gone: int = queue.due + queue.in_hand + queue.settled["acked"] + queue.dead
+    return max(0, queue.scheduled - gone)
 
 
 def _name(queue: pb.QueueActivity) -> QueueName:

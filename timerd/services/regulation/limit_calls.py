@@ -12,6 +12,7 @@ from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
+from timerd.services.calls.replies import optional_timestamp
 from timerd.services.engine.verbs import Verbs
 from timerd.services.holding.driving import Performs
 from timerd.services.regulation.limit_wire import limit_name_of, limit_of, wire_of_limit
@@ -27,10 +28,11 @@ _NAME_BYTES = 128
 class LimitCalls:
     """One method a call: request -> reply, or one of model.errors."""
 
-    def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs) -> None:
+    def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs, now_ms: Callable[[], int]) -> None:
         self._regulating = regulating
         self._limiting = limiting
         self._verbs = verbs
+        self._now_ms = now_ms
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
         return {"PutLimit": self.put, "GetLimit": self.get, "ListLimits": self.list, "DeleteLimit": self.delete}
@@ -81,7 +83,14 @@ class LimitCalls:
             revision=kept.revision,
             queues=self._limiting.listed_by(name)[:MOST_SHOWN],
             in_hand=self._regulating.in_hand(name),
+            next_time=optional_timestamp(self._next_ms(name)),
         )
+
+    def _next_ms(self, name: LimitName) -> int:
+        """0: now."""
+        now_ms = self._now_ms()
+        next_ms = self._regulating.limits.next_ms_of(name, now_ms)
+        return next_ms if next_ms > now_ms else 0
 
 
 def regulation_verbs(
@@ -90,7 +99,7 @@ def regulation_verbs(
     """All of RegulationService."""
     limiting = Limiting(regulating.known, runner, regulating.opened)
     of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
-    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs).verbs()}
+    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs()}
 
 
 def _name_of(request: Any) -> LimitName:  # noqa: ANN401 - each call has its own

@@ -59,14 +59,14 @@ NEEDED = {
     **{f"{_REGULATION}{name}": (OPERATE,) for name in ("SetMode", "PutQueue", "PutLimit", "DeleteLimit")},
     **{f"{_REGULATION}{name}": (OPERATE, INSPECT, VIEW) for name in _REGULATION_READS},
     **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
-    f"{_OVERVIEW}GetOverview": (OPERATE,),
+    **{f"{_OVERVIEW}{name}": (OPERATE,) for name in ("GetOverview", "ListAuditedCalls")},
     f"{_OVERVIEW}GetLoad": (OPERATE, INSPECT, VIEW),
     **{f"{_SCALER}{name}": (OPERATE,) for name in _OF_AUTOSCALERS},
 }
 SERVER_WIDE = {
     *(f"{_TIMER}{name}" for name in _OF_THE_SERVER),
     *(f"{_SCALER}{name}" for name in _OF_AUTOSCALERS),
-    f"{_OVERVIEW}GetOverview",
+    *(f"{_OVERVIEW}{name}" for name in ("GetOverview", "ListAuditedCalls")),
 }
 # Their messages name the namespace, one after the other: who takes them asks (transport/permission.py).
 STREAMS = {f"{_TIMER}Session", f"{_WORKER}Work"}

@@ -1,4 +1,5 @@
-"""Writes down what operators do: who, from where, which verb, with what, and what became of it.
+"""Writes down what operators do: who, from where, which verb, with what, and what became of it. In the store, and in a
+file where one is named.
 
 It stands behind the check of roles, so a caller that may not do it does not fill the log.
 """
@@ -6,9 +7,7 @@ It stands behind the check of roles, so a caller that may not do it does not fil
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import grpc
@@ -16,8 +15,9 @@ import grpc.aio
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
-from timerd.model.errors import Unavailable
+from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
 from timerd.services.transport.audit_log import AuditLog, AuditRecord
+from timerd.services.transport.audit_records import AuditRecords, iso_of, new_call_id
 from timerd.services.transport.decoding import Received
 from timerd.services.transport.handlers import Behaviour, Handler, behaviour_of, remade
 from timerd.services.transport.permission import caller_name
@@ -33,14 +33,19 @@ _MOST_CHARS = 1_000
 
 
 class Audit(grpc.aio.ServerInterceptor):
-    """In force where a file for the audit log is named."""
+    """`log`: the file, where one is named."""
 
-    def __init__(self, log: AuditLog) -> None:
+    def __init__(self, records: AuditRecords, log: AuditLog | None) -> None:
+        self._records = records
         self._log = log
 
     def begin(self) -> None:
-        """Raises StartupError where it could not write anything down."""
-        self._log.begin(_now())
+        """Raises StartupError where it could not write into the file."""
+        if self._log is not None:
+            self._log.begin(self._now())
+
+    def _now(self) -> str:
+        return iso_of(self._records.now_ms())
 
     async def intercept_service(
         self,
@@ -55,7 +60,7 @@ class Audit(grpc.aio.ServerInterceptor):
 
     def _written_down(self, behaviour: Behaviour, method: str) -> Behaviour:
         async def run(request: object, context: Context) -> object:
-            call_id = secrets.token_hex(8)
+            call_id = new_call_id(self._records.now_ms())
             await self._ask(call_id, method, request, context)
             outcome: str = "unknown"
             result: object = None
@@ -74,7 +79,7 @@ class Audit(grpc.aio.ServerInterceptor):
     async def _ask(self, call_id: str, method: str, request: object, context: Context) -> None:
         """Nothing is done where it cannot be written down."""
         record = {
-            "at": _now(),
+            "at": self._now(),
             "id": call_id,
             "stage": "asked",
             "caller": caller_name(),
@@ -83,7 +88,7 @@ class Audit(grpc.aio.ServerInterceptor):
             "request": _fields(request.parsed if isinstance(request, Received) else request),
         }
         try:
-            await asyncio.to_thread(self._log.write, record)
+            await self._write(record)
         except OSError as error:
             refused = Unavailable(
                 f"The server cannot write its audit log ({error.strerror}), so nothing was done: make room for it, or "
@@ -91,18 +96,26 @@ class Audit(grpc.aio.ServerInterceptor):
                 "NOT_AUDITED",
             )
             await abort(context, problem_of(refused))
+        except (StoreUnavailable, StoreUnknown):
+            refused = Unavailable(
+                "The server cannot write down in its store what was asked, so nothing was done: see what `timerd "
+                "doctor` says of the store, then repeat the call.",
+                "NOT_AUDITED",
+            )
+            await abort(context, problem_of(refused))
+
+    async def _write(self, record: AuditRecord) -> None:
+        if self._log is not None:
+            await asyncio.to_thread(self._log.write, record)
+        await self._records.write(record)
 
     async def _end(self, call_id: str, outcome: str, result: object) -> None:
-        record = {"at": _now(), "id": call_id, "stage": "ended", "outcome": outcome, "result": result}
+        record = {"at": self._now(), "id": call_id, "stage": "ended", "outcome": outcome, "result": result}
         try:
-            await asyncio.to_thread(self._log.write, record)
-        except OSError as error:
+            await self._write(record)
+        except (OSError, StoreUnavailable, StoreUnknown) as error:
             # It was done, and that it was asked for is written down.
             problem_of(error)
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _fields(message: object) -> AuditRecord:

@@ -79,9 +79,14 @@ def read_audit_log(path: Path) -> Iterator[AuditedCall]:
         elif record.get("stage") == "ended":
             ended[record["id"]] = record
     for call_id, first in asked.items():
-        last: AuditRecord = ended.get(call_id, {"outcome": "unknown", "result": None})
-        said = {name: first[name] for name in ("at", "caller", "peer", "method", "request")}
-        yield AuditedCall(**said, outcome=last["outcome"], result=last["result"])
+        yield audited_call(first, ended.get(call_id))
+
+
+def audited_call(asked: AuditRecord, ended: AuditRecord | None) -> AuditedCall:
+    """`ended` None: it was cut off."""
+    said = {name: asked[name] for name in ("at", "caller", "peer", "method", "request")}
+    last = ended or {"outcome": "unknown", "result": None}
+    return AuditedCall(**said, outcome=last["outcome"], result=last["result"])
 
 
 def _records(path: Path) -> Iterator[AuditRecord]:
@@ -95,4 +100,4 @@ def _records(path: Path) -> Iterator[AuditRecord]:
                 yield record
 
 
-__all__ = ["AuditLog", "AuditedCall", "read_audit_log"]
+__all__ = ["AuditLog", "AuditRecord", "AuditedCall", "audited_call", "read_audit_log"]

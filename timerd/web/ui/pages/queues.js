@@ -26,11 +26,29 @@ function limitText(limit) {
   return parts.join(", ");
 }
 
+/** "printer: 3 of 5 with workers, 100 each 1 s; the next in 4 s": what queues share, as far as it is known. */
+function sharedText(name, limits) {
+  const found = limits.find((each) => each.name === name);
+  if (!found?.limit) return `that of ${name}`;
+  const { limit } = found;
+  const hand = limit.maxInHand ? `${whole(found.inHand)} of ${whole(limit.maxInHand)} with workers` : "";
+  const rate = limitText({ ...limit, maxInHand: 0 });
+  const next = found.nextTime ? `; the next ${relative(found.nextTime)}` : "";
+  const shared = number(found.queues?.length) > 1 ? `, shared by ${whole(found.queues.length)} queues` : "";
+  return `${name}: ${[hand, rate].filter(Boolean).join(", ")}${next}${shared}`;
+}
+
 /** In which mode the queue is and why, and what may be made of that. */
 function Rules({ queue, namespace, mayAct }) {
   const [found, , again] = usePoll(() => call("RegulationService", "GetQueue", { namespace, queue }), 3_000, [queue, namespace]);
   const [said, setSaid] = useState("");
   const rules = found?.queue;
+  const names = rules?.limits || [];
+  const [named] = usePoll(
+    () => (names.length ? call("RegulationService", "ListLimits", { namespace, pageSize: 1000 }) : Promise.resolve({})),
+    3_000,
+    [namespace, names.join()],
+  );
   // What is wrong with the name the rest of the page says.
   if (!rules) return null;
   const now = mode(rules.mode);
@@ -43,7 +61,7 @@ function Rules({ queue, namespace, mayAct }) {
     return silent?.length ? `Not confirmed yet by ${silent.join(", ")}: they read it within 10 s.` : `It is ${wanted}, on every instance.`;
   };
   const until = rules.until ? `until ${instant(rules.until)} (${relative(rules.until)})` : "until it is resumed";
-  const limit = [limitText(rules.limit), ...(rules.limits || []).map((name) => `that of ${name}`)].filter(Boolean).join("; ");
+  const limit = [limitText(rules.limit), ...names.map((name) => sharedText(name, named?.limits || []))].filter(Boolean).join("; ");
   return html`${said && html`<p class="notice" role="status">${said}</p>`}
     ${now !== "RUNNING" && html`<p class="notice">This queue is <strong>${now}</strong> ${until}${rules.note ? `: ${rules.note}` : "."}</p>`}
     ${limit && html`<p class="quiet">Limit: ${limit}.</p>`}
@@ -86,7 +104,7 @@ export function Queue({ what, namespace, overview, mayAct }) {
     () => {
       const startTime = new Date(Date.now() - 300_000).toISOString();
       const endTime = new Date(Date.now() + 86_400_000).toISOString();
-      return call("TimerService", "List", { namespace, pageSize: 20, filter: { queue: what, startTime, endTime } });
+      return call("TimerService", "List", { namespace, pageSize: 20, maxScanned: 1000, filter: { queue: what, startTime, endTime } });
     },
     10_000,
     [what, namespace],
@@ -110,6 +128,7 @@ export function Queue({ what, namespace, overview, mayAct }) {
       { title: "deliveries", number: true, value: ([, count]) => whole(count) },
     ]} />
     <h2>Next tasks</h2>
-    ${coming && html`<${TaskTable} tasks=${coming.tasks || []} empty="None within a day." />`}
+    ${coming && html`<${TaskTable} tasks=${coming.tasks || []} empty=${coming.nextPageToken ? "None so far." : "None within a day."} />`}
+    ${coming?.nextPageToken && html`<p class="quiet">Looked through to ${instant(coming.scannedThrough)}. <a href=${link("tasks", "", { queue: what })}>Look further</a></p>`}
     <p><a href=${link("dead", "", { queue: what })}>Dead letters of this queue</a></p>`;
 }

@@ -31,7 +31,7 @@ async function search(namespace, asked) {
     states: asked.state ? [`TASK_STATE_${asked.state}`] : [],
     labels: label ? { [label]: value || "" } : {},
   };
-  return call("TimerService", "List", { namespace, filter, pageSize: 50, pageToken: asked.page || "" });
+  return call("TimerService", "List", { namespace, filter, pageSize: 50, maxScanned: 2000, pageToken: asked.page || "" });
 }
 
 async function named(namespace, which) {
