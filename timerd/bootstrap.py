@@ -235,6 +235,7 @@ def _answering(
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
     api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating)
+    delivery.on_durable(api.ends.settled)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)

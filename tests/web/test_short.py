@@ -75,6 +75,16 @@ async def test_what_curl_says_of_a_body_by_itself_is_not_kept(rig: Rig) -> None:
     assert ("content_type" in shown, "payload" in shown, shown["payload_base64"]) == (False, False, "/wA=")
 
 
+async def test_a_get_that_waits_is_answered_once_the_task_has_ended(rig: Rig) -> None:
+    path = f"/v1/tasks/{(await post(rig, HOUR, b'x')).json['task_id']}"
+    assert (await rig.caller.ask("GET", f"{path}?wait=10ms")).json["state"] == "pending"
+    waiting = asyncio.create_task(rig.caller.ask("GET", f"{path}?wait=60s"))
+    await rig.caller.ask("DELETE", path)
+    assert (await waiting).json["state"] == "cancelled"
+    wrong = await rig.caller.ask("GET", f"{path}?wait=61s")
+    assert (wrong.status, "timeout is 61 s" in wrong.json["message"]) == (400, True)
+
+
 async def test_a_repeat_is_answered_as_the_first_time(rig: Rig) -> None:
     headers = {"Idempotency-Key": "order-17"}
     answers = [(await post(rig, HOUR, b"a", headers)).json for _ in range(3)]

@@ -27,6 +27,7 @@ from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
+from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
 from timerd.services.transport.decoding import Received, decoder
@@ -41,6 +42,8 @@ _SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
 Verb = Callable[[Any], Awaitable[Message]]
 Methods = dict[str, Any]
 NO_RULES = NoRules()
+# They take as long as they were asked to.
+LONG = {"Wait"}
 
 
 class TimerApi:
@@ -57,8 +60,9 @@ class TimerApi:
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
-        self._change = Mutations(verbs, config, rules)
-        self._look = Reads(verbs, config, delivery, rules)
+        self.ends = TaskEnds()
+        self._change = Mutations(verbs, config, rules, self.ends.told)
+        self._look = Reads(verbs, config, delivery, rules, self.ends)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
         self._sessions: set[Session] = set()
@@ -87,6 +91,7 @@ class TimerApi:
             "Reschedule": change.reschedule,
             "FireNow": change.fire_now,
             "Get": look.get,
+            "Wait": look.wait,
             "List": look.list,
             "Count": look.count,
             "Purge": change.purge,
@@ -129,7 +134,8 @@ class TimerApi:
         }
 
     def drain(self) -> None:
-        """Sessions read no further and end when what they read is answered."""
+        """Sessions read no further and end when what they read is answered; who waits for an end waits no more."""
+        self.ends.stop()
         for session in self._sessions:
             session.stop()
 
@@ -153,7 +159,7 @@ class TimerApi:
         return handle
 
     async def _outcome(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - a reply, or a Problem
-        if self._call_deadline.is_limited:
+        if self._call_deadline.is_limited and name not in LONG:
             return await self._call_deadline.outcome(name, work, self._start)
         return await asyncio.shield(self._start(work))
 

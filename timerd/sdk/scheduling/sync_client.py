@@ -81,6 +81,7 @@ class SyncClient:
     reschedule = blocking(Client.reschedule)
     fire_now = blocking(Client.fire_now)
     get = blocking(Client.get)
+    wait = blocking(Client.wait)
     count = blocking(Client.count)
     purge = blocking(Client.purge)
     redrive = blocking(Client.redrive)
