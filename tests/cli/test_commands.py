@@ -153,6 +153,15 @@ def test_wait_shows_the_task_and_says_by_its_exit_code_whether_it_was_acknowledg
     assert says in ran.err
 
 
+def test_get_shows_the_result(terminal: Terminal, server: FakeServer) -> None:
+    shown = task()
+    shown.result.value, shown.result.content_type = b"[3]", "application/json"
+    server.timers.unary_answers["Get"].extend([pb.GetResponse(task=shown)] * 2)
+    record = terminal("get", "A1", "--json").json
+    assert (record["result"], record["result_content_type"]) == ("[3]", "application/json")
+    assert "[3]" in terminal("get", "A1").out
+
+
 def test_get_shows_the_attempts_that_failed(terminal: Terminal, server: FakeServer) -> None:
     end = task_pb2.ATTEMPT_END_WORKER_LOST
     attempt = task_pb2.Attempt(attempt=2, end_time=NINE, end=end, error="its stream broke", worker="host 7")

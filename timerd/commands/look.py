@@ -152,13 +152,16 @@ def _check_one(task_id: str | None, key: str | None, purpose: str) -> None:
 
 def _show(call: CommandCall, task: TaskInfo) -> None:
     record = task_record(task) | {"waiting_for": _waiting(task), "history": history_record(task)}
+    if task.result is not None:
+        record |= payload_fields(task.result, "result") | {"result_content_type": task.result_content_type}
     shows = record | _times_shown(task) | {"labels": labels_shown(task.labels)}
     shows["waiting_for"] = task.waiting_for.description if task.waiting_for is not None else ""
     del shows["fire_at_ms"], shows["due_at_ms"]
     shows["history"] = "\n".join(map(_attempt_shown, task.history))
-    if "payload_base64" in shows:
-        shows["payload"] = payload_shown(shows)
-        del shows["payload_base64"]
+    for name in ("payload", "result"):
+        if f"{name}_base64" in shows:
+            shows[name] = payload_shown(shows, name)
+            del shows[f"{name}_base64"]
     call.out.details(record, {name.replace("_", " "): value for name, value in shows.items()})
 
 

@@ -32,8 +32,10 @@ EXPIRES_AFTER = "expire_after"
 # Of an instance that hands on to the next attempt how far one has come.
 PROGRESS = "progress"
 Number = TypeVar("Number", bound=IntEnum)
+# Of an instance whose deliveries say that a result is kept.
+KEEPS_RESULTS = "keep_result"
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, KEEPS_RESULTS})
 
 
 def dump_json(value: object) -> bytes:

@@ -27,6 +27,7 @@ from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
+from timerd.services.calls.results import Results
 from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
@@ -60,9 +61,9 @@ class TimerApi:
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
-        self.ends = TaskEnds()
+        self.ends, self.results = TaskEnds(), Results(verbs)
         self._change = Mutations(verbs, config, rules, self.ends.told)
-        self._look = Reads(verbs, config, delivery, rules, self.ends)
+        self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
         self._sessions: set[Session] = set()

@@ -22,6 +22,7 @@ _DUE = {"in": "how long from now, as 3s or 1h30m", "at": "when, as 2030-01-01T09
 _SPANS = {
     "expire_after": "for how long from its time on it is worth something, as 30s",
     "soft_expire_after": "how long after its time it is late, as 30s",
+    "keep_result": "for how long what its worker answers is kept, as 60s",
 }
 _WAIT = {"wait": "answer once it has ended, or after so long as it is then, up to 60s"}
 _CONFLICTS = {"reject": 3, "keep": 1, "replace": 2}

@@ -82,6 +82,7 @@ class SyncClient:
     fire_now = blocking(Client.fire_now)
     get = blocking(Client.get)
     wait = blocking(Client.wait)
+    call = blocking(Client.call)
     count = blocking(Client.count)
     purge = blocking(Client.purge)
     redrive = blocking(Client.redrive)

@@ -28,6 +28,7 @@ from timerd.services.calls.queries import (
 )
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.replies import dead_letter_of, duration, history_of, optional_timestamp, task_of, timestamp
+from timerd.services.calls.results import Results
 from timerd.services.calls.targets import task_of as resolve
 from timerd.services.calls.task_ends import OVER, TaskEnds
 from timerd.services.calls.waiting import waiting_of
@@ -59,17 +60,19 @@ class Reads:
         delivery: Callable[[], DeliveryFacts],
         rules: QueueRules,
         ends: TaskEnds,
+        results: Results,
     ) -> None:
         self._verbs = verbs
         self._rules = rules
         self._most_payloads = max(1, PAGE_BYTES // config.payload_limit_bytes)
         self._delivery = delivery
         self._ends = ends
+        self._results = results
 
     async def get(self, request: wire.GetRequest) -> wire.GetResponse:
         namespace = namespace_of(request.namespace)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        return wire.GetResponse(task=self._shown(namespace, await self._verbs.get(namespace, task)))
+        return wire.GetResponse(task=await self._shown(namespace, await self._verbs.get(namespace, task)))
 
     async def wait(self, request: wire.WaitRequest) -> wire.WaitResponse:
         """A key is looked up once: the task that has it then is waited for."""
@@ -82,11 +85,13 @@ class Reads:
             )
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
         view = await self._ends.wait(task, partial(self._verbs.get, namespace, task), timeout_ms / 1000)
-        return wire.WaitResponse(task=self._shown(namespace, view), has_ended=view.state in OVER)
+        return wire.WaitResponse(task=await self._shown(namespace, view), has_ended=view.state in OVER)
 
-    def _shown(self, namespace: str, view: TaskView) -> Task:
+    async def _shown(self, namespace: str, view: TaskView) -> Task:
         """As Get shows it."""
         shown = task_of(namespace, view)
+        if (result := await self._results.of(view)) is not None:
+            shown.result.CopyFrom(result)
         shown.history.extend(history_of(view.history))
         # While the clock is not trusted nobody knows what is due.
         with suppress(Unavailable):

@@ -18,7 +18,7 @@ from timerd.core.regulation import (
     read_rules,
 )
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER, REGULATES, known_by_all
+from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, REGULATES, known_by_all
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Mode, Regulation
@@ -32,7 +32,11 @@ READ_EVERY_MS = 10_000
 LOOK_S = 0.25
 # A caller that is refused because nothing was read yet comes again then.
 SOON_MS = 250
-_UNDERSTANDING = {REGULATES: "goes by the rules of queues", EXPIRES_AFTER: "knows expire_after"}
+_UNDERSTANDING = {
+    REGULATES: "goes by the rules of queues",
+    EXPIRES_AFTER: "knows expire_after",
+    KEEPS_RESULTS: "knows keep_result",
+}
 
 
 class Regulating:
