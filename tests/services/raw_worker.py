@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from timerd.core.dispatch.delivery_machine import DeliveryMachine
-from timerd.services.calls.results import Results
+from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.verbs import Verbs
 from timerd.services.work.work_service import WorkService, work_handler
@@ -111,7 +111,7 @@ async def rig() -> AsyncIterator[Rig]:
     firing, alarm = FakeFiring(), FakeAlarm()
     delivery = Delivery(firing, alarm, DeliveryMachine(firing.secret, GRACE_MS), server="here")
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((work_handler(WorkService(delivery, Results(cast(Verbs, None)))),))
+    server.add_generic_rpc_handlers((work_handler(WorkService(delivery, KeptResults(cast(Verbs, None)))),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

@@ -40,9 +40,7 @@ async def schedule(
     soft_expire_in: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")
     ] = None,
-    keep_result: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")
-    ] = None,
+    keep_result: options.KeepResult = None,
     max_attempts: Annotated[
         int, typer.Option(min=0, help="Deliveries in all; 0 = the server's default (20).", rich_help_panel=_RETRY)
     ] = 0,

@@ -27,7 +27,7 @@ from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
-from timerd.services.calls.results import Results
+from timerd.services.calls.results import KeptResults
 from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
@@ -61,7 +61,7 @@ class TimerApi:
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
-        self.ends, self.results = TaskEnds(), Results(verbs)
+        self.ends, self.results = TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.ends.told)
         self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
         self._operating = operating

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import Delivery, Result, invalid
+from timerd.sdk.values import Delivery, TaskResult, invalid
 from timerd.sdk.values import name as checked_name
 from timerd.sdk.working import Handler, HandlerThreads, Reject, check_plain, finished
 from timerd.tasks.typed import CONTENT_TYPE, LABEL, Params, TypedTask, Value
@@ -105,7 +105,7 @@ class QueueHandler:
         self.__module__ = next(iter(tasks.values())).function.__module__
         self.__qualname__ = ", ".join(task.function.__qualname__ for task in tasks.values())
 
-    async def __call__(self, delivery: Delivery) -> Result | None:
+    async def __call__(self, delivery: Delivery) -> TaskResult | None:
         task = self._task_of(delivery)
         try:
             arguments = task.arguments.from_json(delivery.payload, delivery)
@@ -119,7 +119,7 @@ class QueueHandler:
             returned = await finished(await self._threads.call(partial(inside, partial(task.function, **arguments))))
         if delivery.keep_result is None:
             return None
-        return Result(task.arguments.result_to_json(returned), CONTENT_TYPE)
+        return TaskResult(task.arguments.result_to_json(returned), CONTENT_TYPE)
 
     def _task_of(self, delivery: Delivery) -> AnyTask:
         """One that this worker does not know may be known to a newer one: the attempt fails, and another follows."""

@@ -43,7 +43,7 @@ from timerd.v1 import timer_service_pb2 as pb
 # Inside the class, `list` is the method.
 TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
-# Whoever waits is there when the task ends, or comes back from a connection that broke.
+# The caller is there when the task ends, or comes back from a connection that broke.
 RESULT_KEPT_S = 60.0
 
 

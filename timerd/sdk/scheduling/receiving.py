@@ -13,8 +13,8 @@ from timerd.sdk.scheduling.link import Link
 from timerd.sdk.values import (
     Occurrence,
     Progress,
-    Result,
     Span,
+    TaskResult,
     TaskState,
     datetime_of_ms,
     duration_of_ms,
@@ -144,7 +144,7 @@ class Receiving(Link):
         *,
         delay: Span | None = None,
         error: str = "",
-        result: bytes | str | Result | None = None,
+        result: bytes | str | TaskResult | None = None,
     ) -> dict[str, TaskState]:
         """The call says what became of received tasks, and returns when that is on stable storage.
 
@@ -174,7 +174,7 @@ class Receiving(Link):
             if delay is not None:
                 request.delay.CopyFrom(duration_of_ms(span_ms(delay)))
             if result is not None and (kept_for := max(task.keep_result or timedelta() for task in part)):
-                request.result.CopyFrom(Result.of(result).to_proto())
+                request.result.CopyFrom(TaskResult.of(result).to_proto())
                 request.keep_result.FromTimedelta(kept_for)
             response = await self._calls("Finish", request, pb.FinishResponse, SERVICE)
             refused |= {part[each.index].delivery_id: TaskState(each.state) for each in response.refused}

@@ -42,7 +42,7 @@ from timerd.sdk.values.errors import (
 )
 from timerd.sdk.values.ids import Composer, encode_id, new_request_id
 from timerd.sdk.values.progress import Progress
-from timerd.sdk.values.results import Result
+from timerd.sdk.values.results import TaskResult
 from timerd.sdk.values.schedule_values import (
     CATCH_UP,
     OVERLAP,
@@ -144,7 +144,7 @@ __all__ = [
     "Overloaded",
     "PartlyStored",
     "Progress",
-    "Result",
+    "TaskResult",
     "Pruned",
     "Purged",
     "Redriven",

@@ -11,10 +11,10 @@ MAX_RESULT_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class TaskResult:
     """A result is what a handler returns of a task that was scheduled with `keep_result`.
 
-    A handler may return its value alone; with `Result` it says of what type it is.
+    A handler may return its value alone; with `TaskResult` it says of what type it is.
 
     Args:
         value: bytes, or a text, which is sent as UTF-8; up to 64 KiB.
@@ -31,7 +31,7 @@ class Result:
         value = self.value.encode() if isinstance(self.value, str) else self.value
         if not isinstance(value, bytes):
             raise InvalidTask(
-                f"A handler of a task with `keep_result` returns bytes, a text, a `Result` or None, not "
+                f"A handler of a task with `keep_result` returns bytes, a text, a `TaskResult` or None, not "
                 f"{type(self.value).__name__}: turn it into bytes, as JSON for example.",
                 field="result",
             )
@@ -44,13 +44,16 @@ class Result:
         object.__setattr__(self, "value", value)
 
     @classmethod
-    def of(cls, returned: object) -> Result:
+    def of(cls, returned: object) -> TaskResult:
         """The result is what a handler has returned.
+
+        Args:
+            returned: bytes, a text, or a result as it is.
 
         Raises:
             InvalidTask: it is nothing that can be kept.
         """
-        return returned if isinstance(returned, Result) else cls(returned)  # type: ignore[arg-type] # it is looked at
+        return returned if isinstance(returned, TaskResult) else cls(returned)  # type: ignore[arg-type] # it is looked at
 
     def to_proto(self) -> task_pb2.Result:
         """The message says what this result says."""

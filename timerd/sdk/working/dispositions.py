@@ -9,7 +9,7 @@ import traceback
 from datetime import timedelta
 from typing import NamedTuple
 
-from timerd.sdk.values import LONGEST_WIRE_SPAN, Delivery, Result, Span, span_ms
+from timerd.sdk.values import LONGEST_WIRE_SPAN, Delivery, Span, TaskResult, span_ms
 from timerd.v1 import work_service_pb2 as pb
 
 MAX_ERROR_BYTES = 16 * 1024
@@ -51,7 +51,7 @@ class Disposition(NamedTuple):
     delay_ms: int | None = None
     error: str = ""
     # Of an acknowledgement, and for how long it is kept.
-    result: Result | None = None
+    result: TaskResult | None = None
     keep_result_ms: int | None = None
 
 
@@ -86,7 +86,7 @@ def acknowledged(delivery: Delivery, returned: object) -> Disposition:
     """With what the handler has returned, where somebody may ask for it. Raises InvalidTask."""
     if returned is None or (kept_for := delivery.keep_result) is None:
         return ACK
-    return ACK._replace(result=Result.of(returned), keep_result_ms=kept_for // timedelta(milliseconds=1))
+    return ACK._replace(result=TaskResult.of(returned), keep_result_ms=kept_for // timedelta(milliseconds=1))
 
 
 def disposition_of(raised: BaseException | type[BaseException]) -> Disposition:

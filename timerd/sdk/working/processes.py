@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import DeliveredBatch, Delivery, Progress, Result, invalid, message_of, report_of
+from timerd.sdk.values import DeliveredBatch, Delivery, Progress, TaskResult, invalid, message_of, report_of
 from timerd.sdk.working.dispositions import FailedElsewhere
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 from timerd.v1 import work_service_pb2 as pb
@@ -211,7 +211,7 @@ def _answer(handler: Callable[[Any], Any], given: object) -> bytes:
 
 def _kept(returned: object) -> object:
     """What can be a result goes back to the worker."""
-    return returned if isinstance(returned, bytes | str | Result) else None
+    return returned if isinstance(returned, bytes | str | TaskResult) else None
 
 
 def _is_failure(entry: object) -> bool:

@@ -28,7 +28,7 @@ from timerd.services.calls.queries import (
 )
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.replies import dead_letter_of, duration, history_of, optional_timestamp, task_of, timestamp
-from timerd.services.calls.results import Results
+from timerd.services.calls.results import KeptResults
 from timerd.services.calls.targets import task_of as resolve
 from timerd.services.calls.task_ends import OVER, TaskEnds
 from timerd.services.calls.waiting import waiting_of
@@ -60,7 +60,7 @@ class Reads:
         delivery: Callable[[], DeliveryFacts],
         rules: QueueRules,
         ends: TaskEnds,
-        results: Results,
+        results: KeptResults,
     ) -> None:
         self._verbs = verbs
         self._rules = rules

@@ -16,7 +16,7 @@ from timerd.v1.task_pb2 import Result
 MAX_RESULT_BYTES = 64 * 1024
 
 
-class Results:
+class KeptResults:
     """Of the tasks of all namespaces."""
 
     def __init__(self, verbs: Verbs) -> None:

@@ -22,7 +22,7 @@ FIRST_LOOK_S = 0.1
 LAST_LOOK_S = 5.0
 OVER = frozenset({*ENDED.values(), State.FINISHED})
 # Raises what verbs.get raises.
-Look = Callable[[], Awaitable[TaskView]]
+GetTask = Callable[[], Awaitable[TaskView]]
 
 
 class TaskEnds:
@@ -37,7 +37,7 @@ class TaskEnds:
     def waiting(self) -> int:
         return self._count
 
-    async def wait(self, task: TaskId, look: Look, timeout_s: float) -> TaskView:
+    async def wait(self, task: TaskId, look: GetTask, timeout_s: float) -> TaskView:
         """Until it has ended, or as it is after the time-out. Raises Overloaded, Unavailable."""
         loop = asyncio.get_running_loop()
         until_s, again_s = loop.time() + timeout_s, FIRST_LOOK_S
@@ -91,6 +91,6 @@ class TaskEnds:
                 heard.set()
 
     def stop(self) -> None:
-        """The server is going away: whoever waits is told so."""
+        """The server is going away: callers that wait are told so."""
         self._is_stopped = True
         self.told(list(self._heard))

@@ -13,7 +13,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
 from timerd.services.calls.progress import progress_text
-from timerd.services.calls.results import Results, check_result
+from timerd.services.calls.results import KeptResults, check_result
 from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
@@ -29,7 +29,7 @@ MAX_ERROR_CHARS = 16 * 1024
 class PollService:
     """Three methods of WorkService."""
 
-    def __init__(self, frontend: PollFrontend, results: Results) -> None:
+    def __init__(self, frontend: PollFrontend, results: KeptResults) -> None:
         self._polls = Polls(frontend)
         self._results = results
 

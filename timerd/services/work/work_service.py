@@ -17,7 +17,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.background import begin, writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.calls.progress import progress_text
-from timerd.services.calls.results import Results, check_result
+from timerd.services.calls.results import KeptResults, check_result
 from timerd.services.dispatch.ports import Confirmation
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
@@ -67,7 +67,7 @@ class WorkService(WorkServiceServicer):
     def __init__(
         self,
         frontend: WorkerFrontend,
-        results: Results,
+        results: KeptResults,
         hanging_up: HangingUp | None = None,
         connected: ConnectedWorkers | None = None,
     ) -> None:
