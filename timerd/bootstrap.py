@@ -241,6 +241,7 @@ def _answering(
     engine.goes_by(regulating.known.mode)
     kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms)
     api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
+    delivery.on_durable(api.ends.settled)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
@@ -321,7 +322,7 @@ async def assemble(
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
-        work = WorkService(delivery, hanging_up, to.connected)
+        work = WorkService(delivery, to.api.results, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
         single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
         return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last)
@@ -332,7 +333,7 @@ async def assemble(
     worked = TickService(token, to.ticks.try_tick)
     ruled = RegulationPeerService(token, regulating.heard)
     inside = [each.handler() for each in (peers.service, relays.service, inspected, worked, ruled)]
-    work = WorkService(relays.home, hanging_up, to.connected)
+    work = WorkService(relays.home, to.api.results, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)

@@ -134,6 +134,34 @@ def test_get_shows_every_field(terminal: Terminal, server: FakeServer) -> None:
     assert "PENDING" in shown
 
 
+@pytest.mark.parametrize(
+    ("state", "code", "says"),
+    [
+        (task_pb2.TASK_STATE_ACKED, 0, ""),
+        (task_pb2.TASK_STATE_DEAD, 1, "No worker has acknowledged the task: it is DEAD."),
+        (task_pb2.TASK_STATE_PENDING, 1, "The task has not ended within 10ms: it is PENDING."),
+    ],
+)
+def test_wait_shows_the_task_and_says_by_its_exit_code_whether_it_was_acknowledged(
+    terminal: Terminal, server: FakeServer, state: task_pb2.TaskState, code: int, says: str
+) -> None:
+    shown = task()
+    shown.state = state
+    server.timers.unary_answers["Wait"].extend([pb.WaitResponse(task=shown, has_ended=code == 0 or "DEAD" in says)] * 9)
+    ran = terminal("wait", "A1", "--for", "10ms", "--json")
+    assert (ran.code, ran.json["task_id"]) == (code, "A1")
+    assert says in ran.err
+
+
+def test_get_shows_the_result(terminal: Terminal, server: FakeServer) -> None:
+    shown = task()
+    shown.result.value, shown.result.content_type = b"[3]", "application/json"
+    server.timers.unary_answers["Get"].extend([pb.GetResponse(task=shown)] * 2)
+    record = terminal("get", "A1", "--json").json
+    assert (record["result"], record["result_content_type"]) == ("[3]", "application/json")
+    assert "[3]" in terminal("get", "A1").out
+
+
 def test_get_shows_the_attempts_that_failed(terminal: Terminal, server: FakeServer) -> None:
     end = task_pb2.ATTEMPT_END_WORKER_LOST
     attempt = task_pb2.Attempt(attempt=2, end_time=NINE, end=end, error="its stream broke", worker="host 7")

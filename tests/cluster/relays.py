@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from typing import cast
 
 import grpc.aio
 
@@ -13,7 +14,9 @@ from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.services.raw_worker import RawWorker
 from timerd.adapters.memory import MemoryStore
 from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
+from timerd.services.engine.verbs import Verbs
 from timerd.services.peers.peer_wire import TOKEN_HEADER
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.credit_allocation import CreditAllocation
@@ -70,7 +73,7 @@ class Instance:
         # Instances that have said in the store that they leave.
         self.going: set[str] = set()
         self.server = grpc.aio.server()
-        work = WorkService(self.home, self.hanging_up)
+        work = WorkService(self.home, KeptResults(cast(Verbs, None)), self.hanging_up)
         self.service = RelayService(self.delivery, self.asking, TOKEN, self.going.__contains__, self.hanging_up)
         self.server.add_generic_rpc_handlers((work_handler(work), self.service.handler()))
         self.port = self.server.add_insecure_port("127.0.0.1:0")

@@ -13,6 +13,7 @@ from tests.mutants import (
     of_regulation,
     of_releases,
     of_repeats,
+    of_results,
     of_schedules,
     of_storing,
 )
@@ -27,6 +28,7 @@ MUTANTS = (
     *of_load.MUTANTS,
     *of_releases.MUTANTS,
     *of_regulation.MUTANTS,
+    *of_results.MUTANTS,
     *of_schedules.MUTANTS,
     *of_recurrence.MUTANTS,
     *of_outbox.MUTANTS,

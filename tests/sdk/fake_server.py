@@ -293,7 +293,18 @@ class FakeServer:
                 self.timers.session, None, pb.SessionResponse.SerializeToString
             )
         }
-        names = ("Get", "List", "Count", "Purge", "Cancel", "FireNow", "ListDeadLetters", "Redrive", "GetServerInfo")
+        names = (
+            "Get",
+            "Wait",
+            "List",
+            "Count",
+            "Purge",
+            "Cancel",
+            "FireNow",
+            "ListDeadLetters",
+            "Redrive",
+            "GetServerInfo",
+        )
         for name in (*names, "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad"):
             handlers[name] = grpc.unary_unary_rpc_method_handler(self._unary(name), None, None)
         return grpc.method_handlers_generic_handler("timerd.v1.TimerService", handlers)

@@ -31,6 +31,7 @@ GIVEN: TaskKeywords = {
     "traceparent": "00-1-2-01",
     "expire_after": timedelta(minutes=2),
     "soft_expire_after": 90,
+    "keep_result": 60,
 }
 # What each file needs for a field `colour` that callers give, the store keeps, and `get` and `list` show.
 COLOUR: dict[str, list[tuple[str, str]]] = {
@@ -81,8 +82,9 @@ def test_each_field_stands_everywhere() -> None:
     assert {each.name for each in fields(Item)} == names | {"payload", "at", "delay", "key"}
     assert {field.part for field in FIELDS.values()} == {*Template._fields} - {"queue", "on_conflict"}
     shown = {each.name.removesuffix("_time").removesuffix("_at_ms") for each in fields(TaskInfo)}
-    # A stored task does not show its retry policy, and of spans the instants that follow.
-    assert {name.removesuffix("_at") for name in names} - shown == {"retry", "expire_after", "soft_expire_after"}
+    # A stored task does not show its retry policy, of spans the instants that follow, and the result itself.
+    hidden = {"retry", "expire_after", "soft_expire_after", "keep_result"}
+    assert {name.removesuffix("_at") for name in names} - shown == hidden
 
 
 async def sent(client: Client, server: FakeServer, way: str) -> task_pb2.TaskTemplate:

@@ -117,6 +117,12 @@ class FakeVerbs:
     async def is_stored(self, tasks: NewTasks, refused_now: Collection[int] = ()) -> bool:
         return any(tasks.prefix == before.prefix for before in self.scheduled)
 
+    async def keep_result(self, digest: bytes, result: bytes, keep_ms: int) -> None:
+        self.answers.setdefault(b"result" + digest, result)
+
+    async def kept_result(self, digest: bytes) -> bytes | None:
+        return self.answers.get(b"result" + digest)
+
     async def recall(self, request: bytes) -> bytes | None:
         return self.answers.get(request)
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
+from typing import cast
 
 import grpc.aio
 import pytest_asyncio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
+from timerd.services.engine.verbs import Verbs
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
@@ -108,7 +111,7 @@ async def rig() -> AsyncIterator[Rig]:
     firing, alarm = FakeFiring(), FakeAlarm()
     delivery = Delivery(firing, alarm, DeliveryMachine(firing.secret, GRACE_MS), server="here")
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((work_handler(WorkService(delivery)),))
+    server.add_generic_rpc_handlers((work_handler(WorkService(delivery, KeptResults(cast(Verbs, None)))),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

@@ -19,6 +19,7 @@ from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
 from timerd.ports import Store
+from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.firing import SchedulerFiring
@@ -70,7 +71,7 @@ class Run:
         self.wires = Wires()
         self.going_away = False
         self.node = owner.context.run(self._assemble, LoopClock(loop), cast(Store, store), config, settings)
-        self.work = WorkService(self.node.delivery)
+        self.work = WorkService(self.node.delivery, KeptResults(self.node.engine))
         owner.spawn(self.node.start())
 
     def _assemble(self, clock: LoopClock, store: Store, config: ServerConfig, settings: HoldingSettings) -> Node:

@@ -279,3 +279,32 @@ async def test_without_a_client_a_task_says_what_to_do() -> None:
         await remind.schedule(7, delay=1)
     with pytest.raises(InvalidTask, match="has a task 'remind' already"):
         tasks.task("reminders", name="remind")(remind.function)
+
+
+async def test_a_function_is_called_by_a_worker_and_its_caller_gets_what_it_returns(
+    server: Server, client: Client, tasks: Tasks
+) -> None:
+    """By the annotations of the function; also of a plain one, and of one that returns nothing."""
+
+    @tasks.task("orders")
+    async def moved(order: Order, to: Address) -> Order:
+        return Order(number=order.number + 1, to=to)
+
+    @tasks.task("orders")
+    def sizes(number: int) -> list[Size]:
+        return [Size.LARGE] * number
+
+    @tasks.task("orders")
+    async def nothing() -> None: ...
+
+    worker = server.worker()
+    worker.include(tasks)
+    async with server.working(worker):
+        home = Address("Main Street", "Oslo")
+        assert await moved.call(Order(number=1, to=home), to=Address("Quay", "Bergen"), timeout=5) == Order(
+            number=2, to=Address("Quay", "Bergen")
+        )
+        assert await sizes.call(2, timeout=5) == [Size.LARGE, Size.LARGE]
+        assert await nothing.call(timeout=5) is None
+    task = await sizes.schedule(1, delay=0)
+    assert (await client.get(task.id)).result is None

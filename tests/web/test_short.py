@@ -75,6 +75,28 @@ async def test_what_curl_says_of_a_body_by_itself_is_not_kept(rig: Rig) -> None:
     assert ("content_type" in shown, "payload" in shown, shown["payload_base64"]) == (False, False, "/wA=")
 
 
+async def test_a_get_that_waits_is_answered_once_the_task_has_ended(rig: Rig) -> None:
+    path = f"/v1/tasks/{(await post(rig, HOUR, b'x')).json['task_id']}"
+    assert (await rig.caller.ask("GET", f"{path}?wait=10ms")).json["state"] == "pending"
+    waiting = asyncio.create_task(rig.caller.ask("GET", f"{path}?wait=60s"))
+    await rig.caller.ask("DELETE", path)
+    assert (await waiting).json["state"] == "cancelled"
+    wrong = await rig.caller.ask("GET", f"{path}?wait=61s")
+    assert (wrong.status, "timeout is 61 s" in wrong.json["message"]) == (400, True)
+
+
+async def test_a_result_is_given_with_the_finish_and_shown_with_the_task(rig: Rig) -> None:
+    path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=0s&keep_result=1h', b'x')).json['task_id']}"
+    [received] = await receive(rig, query="wait=5s")
+    assert received["keep_result"] == "3600s"
+    said = {"ack_token": received["ack_token"], "result": "[3]", "keep_result": "1h"}
+    wrong = await post_json(rig, "/v1/finish", {**said, "outcome": "nack"})
+    assert (wrong.status, "Only an ACK has a result" in wrong.json["message"]) == (400, True)
+    assert (await post_json(rig, "/v1/finish", said)).json["finished"] == 1
+    shown = (await rig.caller.ask("GET", f"{path}?wait=5s")).json
+    assert (shown["state"], shown["result"]) == ("acked", {"value": "[3]"})
+
+
 async def test_a_repeat_is_answered_as_the_first_time(rig: Rig) -> None:
     headers = {"Idempotency-Key": "order-17"}
     answers = [(await post(rig, HOUR, b"a", headers)).json for _ in range(3)]
@@ -173,7 +195,7 @@ WRONG = [
         f"{TEAS}?delay=3s",
         b"x",
         {},
-        "no parameter of this route: use in, at, expire_after, soft_expire_after, on_conflict",
+        "no parameter of this route: use in, at, expire_after, soft_expire_after, keep_result",
     ),
     ("POST", f"{TEAS}?in=3s&in=4s", b"x", {}, "in stands twice in the query"),
     ("POST", f"{HOUR}&namespace=a&namespace=b", b"x", {}, "namespace stands twice in the query"),
@@ -191,7 +213,7 @@ WRONG = [
     ("POST", "/v1/finish", b'{"ack_token": "x"}', JSON, "ack token"),
     ("POST", "/v1/finish", b'{"ack_token": "AAAA"}', JSON, "An ack token has 64 bytes"),
     ("POST", "/v1/finish", b'{"ack_token": "AAAA", "outcome": "done"}', JSON, "use ack, nack, reject, release"),
-    ("POST", "/v1/finish", b'{"ack_token": "AAAA", "result": "done"}', JSON, "is no field here"),
+    ("POST", "/v1/finish", b'{"ack_token": "AAAA", "answer": "done"}', JSON, "is no field here"),
     ("POST", "/v1/finish", b'{"ack_tokens": "AAAA"}', JSON, "ack_tokens is a list"),
 ]
 

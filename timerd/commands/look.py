@@ -10,10 +10,10 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.call import CommandCall, listing, online
-from timerd.commands.failures import WrongInput
+from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields, payload_shown
 from timerd.commands.table import Column, Kind
-from timerd.commands.times import iso_of, parse_moment, shown_twice
+from timerd.commands.times import iso_of, parse_moment, parse_span, shown_twice
 
 if TYPE_CHECKING:
     from timerd.client import Attempt, TaskInfo
@@ -115,19 +115,53 @@ async def get(
     key: options.KeyOption = None,
 ) -> None:
     """Show one task and what became of it."""
+    _check_one(task_id, key, "show")
+    client = await call.connect()
+    _show(call, await client.get(task_id, key=key))
+
+
+async def wait(
+    call: CommandCall,
+    task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
+    key: options.KeyOption = None,
+    most: Annotated[str | None, typer.Option("--for", metavar="SPAN", help="Wait at most so long, as 30s.")] = None,
+) -> None:
+    """Wait until a task has ended, and show it.
+
+    The exit code is 0 where a worker has acknowledged it.
+
+    timerd wait --key order-4711 --for 30s
+    """
+    _check_one(task_id, key, "wait for")
+    timeout = parse_span(most) if most is not None else None
+    client = await call.connect()
+    call.bar.begin("waiting")
+    task = await client.wait(task_id, key=key, timeout=timeout)
+    _show(call, task)
+    if not task.state.is_over:
+        raise CommandFailure(f"The task has not ended within {most}: it is {task.state.name}.")
+    if task.state.name != "ACKED":
+        raise CommandFailure(f"No worker has acknowledged the task: it is {task.state.name}.")
+
+
+def _check_one(task_id: str | None, key: str | None, purpose: str) -> None:
     options.check_named(task_id, key)
     if (task_id is None) == (key is None):
-        raise WrongInput("Name what to show: either an ID, or --key.")
-    client = await call.connect()
-    task = await client.get(task_id, key=key)
+        raise WrongInput(f"Name what to {purpose}: either an ID, or --key.")
+
+
+def _show(call: CommandCall, task: TaskInfo) -> None:
     record = task_record(task) | {"waiting_for": _waiting(task), "history": history_record(task)}
+    if task.result is not None:
+        record |= payload_fields(task.result, "result") | {"result_content_type": task.result_content_type}
     shows = record | _times_shown(task) | {"labels": labels_shown(task.labels)}
     shows["waiting_for"] = task.waiting_for.description if task.waiting_for is not None else ""
     del shows["fire_at_ms"], shows["due_at_ms"]
     shows["history"] = "\n".join(map(_attempt_shown, task.history))
-    if "payload_base64" in shows:
-        shows["payload"] = payload_shown(shows)
-        del shows["payload_base64"]
+    for name in ("payload", "result"):
+        if f"{name}_base64" in shows:
+            shows[name] = payload_shown(shows, name)
+            del shows[f"{name}_base64"]
     call.out.details(record, {name.replace("_", " "): value for name, value in shows.items()})
 
 
@@ -184,5 +218,6 @@ async def count(
 
 def register(app: typer.Typer) -> None:
     app.command()(listing(get))
+    app.command()(online(wait))
     app.command("list")(listing(list_tasks))
     app.command()(online(count))

@@ -41,6 +41,9 @@ TokenFile = Annotated[
         "--token-file", metavar="FILE", envvar="TIMERD_TOKEN_FILE", help="Holds this client's token; or TIMERD_TOKEN."
     ),
 ]
+KeepResult = Annotated[
+    str | None, typer.Option(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")
+]
 Timeout = Annotated[str, _connection("--timeout", metavar="SPAN", help="How long to wait for an answer.")]
 ConfigFile = Annotated[
     Path | None,

@@ -45,13 +45,13 @@ def text_of(payload: bytes) -> str | None:
     return text if all(char.isprintable() or char in "\n\t\r" for char in text) else None
 
 
-def payload_fields(payload: bytes) -> dict[str, str]:
+def payload_fields(payload: bytes, name: str = "payload") -> dict[str, str]:
     text = text_of(payload)
-    return {"payload": text} if text is not None else {"payload_base64": base64.b64encode(payload).decode()}
+    return {name: text} if text is not None else {f"{name}_base64": base64.b64encode(payload).decode()}
 
 
-def payload_shown(record: OutputRecord) -> str:
-    return str(record["payload"]) if "payload" in record else f"base64 {record.get('payload_base64', '')}"
+def payload_shown(record: OutputRecord, name: str = "payload") -> str:
+    return str(record[name]) if name in record else f"base64 {record.get(f'{name}_base64', '')}"
 
 
 class Output:

@@ -12,7 +12,7 @@ from timerd.commands import options
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
-from timerd.commands.output import OutputRecord
+from timerd.commands.output import OutputRecord, payload_fields, payload_shown
 from timerd.commands.times import iso_of, parse_due, parse_span, shown, shown_span
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ async def schedule(
     soft_expire_in: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")
     ] = None,
+    keep_result: options.KeepResult = None,
     max_attempts: Annotated[
         int, typer.Option(min=0, help="Deliveries in all; 0 = the server's default (20).", rich_help_panel=_RETRY)
     ] = 0,
@@ -69,6 +70,7 @@ async def schedule(
         "retry": _retry(max_attempts, backoff, max_backoff, attempt_timeout),
         "expire_after": _lifetime("--expire-in", expire_in),
         "soft_expire_after": _lifetime("--soft-expire-in", soft_expire_in),
+        "keep_result": _lifetime("--keep-result", keep_result),
     }
     if file is not None:
         if payload is not None or key is not None:
@@ -79,6 +81,25 @@ async def schedule(
     named: dict[str, Any] = {} if key is None else {"key": key, "on_conflict": on_conflict}
     task = await client.schedule(queue, data, at=when, delay=wait, **named, **shared)
     call.out.one(_record(task), _sentence(task))
+
+
+async def call_handler(
+    call: CommandCall,
+    queue: Annotated[str, typer.Argument(metavar="QUEUE", help="A worker of this queue answers.")],
+    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="Text for the worker (- is stdin).")] = "",
+    most: Annotated[str, typer.Option("--for", metavar="SPAN", help="Wait at most so long for the answer.")] = "30s",
+) -> None:
+    """Have a task handled at once, and show its result.
+
+    timerd call sums '[1, 2]' --for 5s
+    """
+    timeout, data = _lifetime("--for", most), await _payload(payload)
+    assert timeout is not None
+    client = await call.connect()
+    call.bar.begin("waiting")
+    result = await client.call(queue, data, timeout=timeout)
+    record = {"result": None} if result is None else payload_fields(result, "result")
+    call.out.one(record, payload_shown(record, "result") if result is not None else "Done.")
 
 
 async def _payload(given: str | None) -> bytes:
@@ -163,3 +184,4 @@ def _tell_many(call: CommandCall, tasks: list[Task]) -> None:
 
 def register(app: typer.Typer) -> None:
     app.command()(online(schedule))
+    app.command("call")(online(call_handler))

@@ -34,8 +34,10 @@ PROGRESS = "progress"
 Number = TypeVar("Number", bound=IntEnum)
 # Of an instance that knows the places of a cycle.
 PLACES = "places"
+# Of an instance whose deliveries say that a result is kept.
+KEEPS_RESULTS = "keep_result"
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS})
 
 
 def dump_json(value: object) -> bytes:

@@ -51,6 +51,11 @@ def request_key(request: bytes) -> RegisterKey:
     return RegisterKey(Table.KEYS, b"\0r" + request)
 
 
+def result_key(digest: bytes) -> RegisterKey:
+    """Of a task. No namespace begins with a zero byte."""
+    return RegisterKey(Table.KEYS, b"\0o" + digest)
+
+
 def place_key(prefix: bytes) -> RegisterKey:
     """Of a message. No namespace begins with a zero byte."""
     return RegisterKey(Table.KEYS, b"\0p" + prefix)

@@ -59,6 +59,8 @@ class Template:
     # From the fire time of each; 0 = never.
     expire_after_ms: int = 0
     soft_expire_after_ms: int = 0
+    # 0 = its result is not kept.
+    keep_result_ms: int = 0
     kept: str = field(default="", hash=False)
 
     @property

@@ -27,6 +27,8 @@ from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts, Reads
+from timerd.services.calls.results import KeptResults
+from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
 from timerd.services.transport.audit_records import AuditRecords
@@ -42,6 +44,8 @@ _SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
 Verb = Callable[[Any], Awaitable[Message]]
 Methods = dict[str, Any]
 NO_RULES = NoRules()
+# They take as long as they were asked to.
+LONG = {"Wait"}
 
 
 class TimerApi:
@@ -63,8 +67,9 @@ class TimerApi:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self.quotas = quotas or Quotas()
-        self._change = Mutations(verbs, config, rules, self.quotas)
-        self._look = Reads(verbs, config, delivery, rules)
+        self.ends, self.results = TaskEnds(), KeptResults(verbs)
+        self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
+        self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
         self._sessions: set[Session] = set()
@@ -89,6 +94,7 @@ class TimerApi:
             "Reschedule": change.reschedule,
             "FireNow": change.fire_now,
             "Get": look.get,
+            "Wait": look.wait,
             "List": look.list,
             "Count": look.count,
             "Purge": change.purge,
@@ -131,7 +137,8 @@ class TimerApi:
         }
 
     def drain(self) -> None:
-        """Sessions read no further and end when what they read is answered."""
+        """Sessions read no further and end when what they read is answered; who waits for an end waits no more."""
+        self.ends.stop()
         for session in self._sessions:
             session.stop()
 
@@ -155,7 +162,7 @@ class TimerApi:
         return handle
 
     async def _outcome(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - a reply, or a Problem
-        if self._call_deadline.is_limited:
+        if self._call_deadline.is_limited and name not in LONG:
             return await self._call_deadline.outcome(name, work, self._start)
         return await asyncio.shield(self._start(work))
 

@@ -16,6 +16,7 @@ try:
 
     from pydantic import ConfigDict, TypeAdapter, ValidationError
     from pydantic.errors import PydanticSchemaGenerationError
+    from pydantic_core import PydanticSerializationError, to_json
     from typing_extensions import TypedDict
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -47,6 +48,7 @@ class Arguments:
         form = TypedDict(function.__name__, fields)  # type: ignore[misc] # its fields are known at run time
         form.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
         self._adapter = self._adapter_of(form)
+        self._returned: Any = hints.get("return", Any)
 
     def _hints(self, function: Callable[..., object]) -> dict[str, Any]:
         try:
@@ -98,6 +100,20 @@ class Arguments:
         except ValidationError as error:
             raise ValueError(f"The payload is not what {self._name} takes: {_sentence(error)}") from None
         return {**arguments, **dict.fromkeys(self._of_delivery, delivery)}
+
+    def result_to_json(self, returned: object) -> bytes:
+        """Raises TypeError for what cannot be JSON."""
+        try:
+            return to_json(returned)
+        except PydanticSerializationError as error:
+            raise TypeError(f"What {self._name} returned cannot be kept as JSON: {error}") from None
+
+    def result_from_json(self, result: bytes) -> object:
+        """As the function says that it returns it. Raises ValueError with a sentence."""
+        try:
+            return self._adapter_of(self._returned).validate_json(result)
+        except ValidationError as error:
+            raise ValueError(f"The result is not what {self._name} returns: {_sentence(error)}") from None
 
 
 def _sentence(error: ValidationError) -> str:

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import Delivery, invalid
+from timerd.sdk.values import Delivery, TaskResult, invalid
 from timerd.sdk.values import name as checked_name
 from timerd.sdk.working import Handler, HandlerThreads, Reject, check_plain, finished
-from timerd.tasks.typed import LABEL, Params, Result, TypedTask
+from timerd.tasks.typed import CONTENT_TYPE, LABEL, Params, TypedTask, Value
 
 if TYPE_CHECKING:
     from timerd.sdk.scheduling import Client
@@ -59,7 +59,7 @@ class Tasks:
             raise invalid("These tasks have no client to be scheduled through: `tasks.bind(client)` first.", "client")
         return self._client
 
-    def task(self, queue: str, *, name: str = "") -> Callable[[Callable[Params, Result]], TypedTask[Params, Result]]:
+    def task(self, queue: str, *, name: str = "") -> Callable[[Callable[Params, Value]], TypedTask[Params, Value]]:
         """The decorator makes a function with annotated arguments a typed task: `@tasks.task("mails")`.
 
         The function is a coroutine function, or a plain one, which then runs in a thread. Its arguments travel as JSON.
@@ -74,7 +74,7 @@ class Tasks:
                 itself has; it is a generator function; or the queue has a task of this name.
         """
 
-        def register(function: Callable[Params, Result]) -> TypedTask[Params, Result]:
+        def register(function: Callable[Params, Value]) -> TypedTask[Params, Value]:
             check_plain(function, queue)
             made = TypedTask(self._given, function, checked_name(queue, "queue"), name or function.__name__)
             of_queue = self._queues.setdefault(made.queue, {})
@@ -105,7 +105,7 @@ class QueueHandler:
         self.__module__ = next(iter(tasks.values())).function.__module__
         self.__qualname__ = ", ".join(task.function.__qualname__ for task in tasks.values())
 
-    async def __call__(self, delivery: Delivery) -> None:
+    async def __call__(self, delivery: Delivery) -> TaskResult | None:
         task = self._task_of(delivery)
         try:
             arguments = task.arguments.from_json(delivery.payload, delivery)
@@ -113,10 +113,13 @@ class QueueHandler:
             # Another attempt would find the same payload.
             raise Reject(str(error)) from None
         if inspect.iscoroutinefunction(task.function):
-            await task.function(**arguments)
-            return
-        inside = contextvars.copy_context().run
-        await finished(await self._threads.call(partial(inside, partial(task.function, **arguments))))
+            returned = await task.function(**arguments)
+        else:
+            inside = contextvars.copy_context().run
+            returned = await finished(await self._threads.call(partial(inside, partial(task.function, **arguments))))
+        if delivery.keep_result is None:
+            return None
+        return TaskResult(task.arguments.result_to_json(returned), CONTENT_TYPE)
 
     def _task_of(self, delivery: Delivery) -> AnyTask:
         """One that this worker does not know may be known to a newer one: the attempt fails, and another follows."""

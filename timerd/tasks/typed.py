@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from timerd.sdk.values import ConflictPolicy, Item, Span, TaskOptions, invalid
 from timerd.tasks.arguments import Arguments
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 LABEL = "task"
 CONTENT_TYPE = "application/json"
 Params = ParamSpec("Params")
-Result = TypeVar("Result")
+Value = TypeVar("Value")
 # The arguments of a call by name, and when: an instant, or a span from now.
 LaterCall = tuple[Mapping[str, object], "datetime | Span"]
 
 
-class TypedTask(Generic[Params, Result]):
+class TypedTask(Generic[Params, Value]):
     """A typed task is a function that can also be called later: `await remind.schedule(user=7, delay=60)`.
 
     Called as it is, it is the function. `Tasks.task` makes it.
@@ -38,7 +38,7 @@ class TypedTask(Generic[Params, Result]):
 
     __name__: str
 
-    def __init__(self, client: Callable[[], Client], function: Callable[Params, Result], queue: str, name: str) -> None:
+    def __init__(self, client: Callable[[], Client], function: Callable[Params, Value], queue: str, name: str) -> None:
         self.function = function
         self.queue = queue
         self.name = name
@@ -46,7 +46,7 @@ class TypedTask(Generic[Params, Result]):
         self._client = client
         update_wrapper(self, function)
 
-    def __call__(self, *positional: Params.args, **named: Params.kwargs) -> Result:
+    def __call__(self, *positional: Params.args, **named: Params.kwargs) -> Value:
         """The function is called now, here."""
         return self.function(*positional, **named)
 
@@ -89,6 +89,30 @@ class TypedTask(Generic[Params, Result]):
             request_id=request_id,
             options=self._options(options),
         )
+
+    async def call(
+        self,
+        *positional: object,
+        timeout: Span = 30.0,  # noqa: ASYNC109 - as for Client.call
+        options: TaskOptions | None = None,
+        **named: object,
+    ) -> Any:  # noqa: ANN401 - what the function returns; of a coroutine function its type is another one
+        """The call has a worker call the function at once, and returns what it returns.
+
+        Args:
+            positional: arguments of the function.
+            timeout: as for `Client.call`. Default 30 s.
+            options: as for `schedule`. Default nothing.
+            named: arguments of the function by name.
+
+        Raises:
+            InvalidTask: as for `schedule`.
+            CallFailed, CallExpired: as for `Client.call`.
+            ValueError: the worker has another version of the function, which returns something else.
+        """
+        client, payload = self._client(), self.arguments.to_json(positional, named)
+        result = await client.call(self.queue, payload, timeout=timeout, options=self._options(options))
+        return None if result is None else self.arguments.result_from_json(result)
 
     async def schedule_many(self, calls: Iterable[LaterCall], *, options: TaskOptions | None = None) -> list[Task]:
         """The call stores many tasks, and returns them in the order of the calls.

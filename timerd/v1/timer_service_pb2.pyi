@@ -238,6 +238,26 @@ class GetResponse(_message.Message):
     task: _task_pb2.Task
     def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ...) -> None: ...
 
+class WaitRequest(_message.Message):
+    __slots__ = ("namespace", "task_id", "key", "timeout")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    task_id: str
+    key: str
+    timeout: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WaitResponse(_message.Message):
+    __slots__ = ("task", "has_ended")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    HAS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    task: _task_pb2.Task
+    has_ended: bool
+    def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., has_ended: bool = ...) -> None: ...
+
 class TaskFilter(_message.Message):
     __slots__ = ("start_time", "end_time", "queue", "states", "labels")
     class LabelsEntry(_message.Message):

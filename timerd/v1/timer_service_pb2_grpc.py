@@ -73,6 +73,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.GetRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.GetResponse.FromString,
                 _registered_method=True)
+        self.Wait = channel.unary_unary(
+                '/timerd.v1.TimerService/Wait',
+                request_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_timer__service__pb2.WaitResponse.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/timerd.v1.TimerService/List',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.ListRequest.SerializeToString,
@@ -182,6 +187,13 @@ class TimerServiceServicer(object):
 
     def Get(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Wait(self, request, context):
+        """As Get, once the task has ended, or after `timeout` as it is then.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -307,6 +319,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.Get,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.GetRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.GetResponse.SerializeToString,
+            ),
+            'Wait': grpc.unary_unary_rpc_method_handler(
+                    servicer.Wait,
+                    request_deserializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitResponse.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -561,6 +578,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/Get',
             timerd_dot_v1_dot_timer__service__pb2.GetRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.GetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Wait(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/Wait',
+            timerd_dot_v1_dot_timer__service__pb2.WaitRequest.SerializeToString,
+            timerd_dot_v1_dot_timer__service__pb2.WaitResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -79,20 +79,24 @@ class Credit(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class Settle(_message.Message):
-    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error", "credits")
+    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error", "credits", "result", "keep_result_ms")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    KEEP_RESULT_MS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     action: SettleAction
     ack_tokens: bytes
     delay_ms: int
     error: str
     credits: _containers.RepeatedCompositeFieldContainer[Credit]
-    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ...) -> None: ...
+    result: _task_pb2.Result
+    keep_result_ms: int
+    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result_ms: _Optional[int] = ...) -> None: ...
 
 class Extend(_message.Message):
     __slots__ = ("ack_tokens", "reports")
@@ -137,7 +141,7 @@ class Opened(_message.Message):
     def __init__(self, server: _Optional[str] = ..., lease_ms: _Optional[int] = ..., ack_token_bytes: _Optional[int] = ..., lost: _Optional[bytes] = ...) -> None: ...
 
 class DeliveryTemplate(_message.Message):
-    __slots__ = ("labels", "content_type", "priority", "fencing_scope", "fencing_token")
+    __slots__ = ("labels", "content_type", "priority", "fencing_scope", "fencing_token", "keep_result_ms")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -150,12 +154,14 @@ class DeliveryTemplate(_message.Message):
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     FENCING_SCOPE_FIELD_NUMBER: _ClassVar[int]
     FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    KEEP_RESULT_MS_FIELD_NUMBER: _ClassVar[int]
     labels: _containers.ScalarMap[str, str]
     content_type: str
     priority: int
     fencing_scope: str
     fencing_token: int
-    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ...) -> None: ...
+    keep_result_ms: int
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., keep_result_ms: _Optional[int] = ...) -> None: ...
 
 class DeliveredOccurrence(_message.Message):
     __slots__ = ("schedule_id", "occurrence_id", "instant_ms", "previous_instant_ms", "reason", "revision", "missed_before")
@@ -258,7 +264,7 @@ class ReceiveRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., max_tasks: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReceivedTask(_message.Message):
-    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress")
+    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress", "keep_result")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -286,6 +292,7 @@ class ReceivedTask(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     SOFT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     delivery_id: str
     ack_token: bytes
@@ -306,7 +313,8 @@ class ReceivedTask(_message.Message):
     deadline: _timestamp_pb2.Timestamp
     soft_deadline: _timestamp_pb2.Timestamp
     previous_progress: _task_pb2.Progress
-    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ...) -> None: ...
+    keep_result: _duration_pb2.Duration
+    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReceiveResponse(_message.Message):
     __slots__ = ("tasks",)
@@ -315,18 +323,22 @@ class ReceiveResponse(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[ReceivedTask, _Mapping]]] = ...) -> None: ...
 
 class FinishRequest(_message.Message):
-    __slots__ = ("namespace", "ack_tokens", "action", "delay", "error")
+    __slots__ = ("namespace", "ack_tokens", "action", "delay", "error", "result", "keep_result")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     DELAY_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     ack_tokens: _containers.RepeatedScalarFieldContainer[bytes]
     action: SettleAction
     delay: _duration_pb2.Duration
     error: str
-    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., action: _Optional[_Union[SettleAction, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+    result: _task_pb2.Result
+    keep_result: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., action: _Optional[_Union[SettleAction, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., error: _Optional[str] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class FinishRefusal(_message.Message):
     __slots__ = ("index", "state")

@@ -18,12 +18,15 @@ _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _PART = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)(ms|s|m|h|d)")
 _SPAN = re.compile(rf"(?:{_PART.pattern})+")
 _SHOWN_CHARS = 60
+# Bytes of callers and handlers: of a task, and of its result.
+_CONTENTS = {"payload", "value"}
 
 
 def plain(message: Message) -> dict[str, Any]:
     """Without texts, lists and messages that are empty."""
     shown = {field.name: _plain_value(message, field) for field in message.DESCRIPTOR.fields}
-    shown |= _payload(shown.pop("payload", None))
+    for name in _CONTENTS & shown.keys():
+        shown |= _text_or_base64(name, shown.pop(name))
     return {name: value for name, value in shown.items() if value not in ("", None, [], {})}
 
 
@@ -35,7 +38,7 @@ def _plain_value(message: Message, field: Any) -> Any:  # noqa: ANN401 - what JS
         return [_plain_one(each, field) for each in value]
     if field.message_type is not None and not message.HasField(field.name):
         return None
-    return value if field.name == "payload" else _plain_one(value, field)
+    return value if field.name in _CONTENTS else _plain_one(value, field)
 
 
 def is_repeated(field: Any) -> bool:  # noqa: ANN401 - a descriptor, of either kind
@@ -61,13 +64,11 @@ def word_of(number: int, kind: Any) -> str | None:  # noqa: ANN401 - a descripto
     return str(named.name).removeprefix(prefix).lower() if named is not None and number else None
 
 
-def _payload(payload: bytes | None) -> dict[str, str]:
-    if payload is None:
-        return {}
+def _text_or_base64(name: str, content: bytes) -> dict[str, str]:
     try:
-        return {"payload": payload.decode()}
+        return {name: content.decode()}
     except UnicodeDecodeError:
-        return {"payload_base64": base64.b64encode(payload).decode()}
+        return {f"{name}_base64": base64.b64encode(content).decode()}
 
 
 def token_text(token: bytes) -> str:

@@ -22,7 +22,9 @@ _DUE = {"in": "how long from now, as 3s or 1h30m", "at": "when, as 2030-01-01T09
 _SPANS = {
     "expire_after": "for how long from its time on it is worth something, as 30s",
     "soft_expire_after": "how long after its time it is late, as 30s",
+    "keep_result": "for how long what its worker answers is kept, as 60s",
 }
+_WAIT = {"wait": "answer once it has ended, or after so long as it is then, up to 60s"}
 _CONFLICTS = {"reject": 3, "keep": 1, "replace": 2}
 
 
@@ -77,6 +79,11 @@ def _set_due(request: pb.ScheduleRequest | pb.RescheduleRequest, due: Timestamp 
 
 
 async def _get(call: HttpCall) -> object:
+    """With `wait` it is answered once the task has ended, or after that."""
+    if "wait" in call.request.query:
+        asked = pb.WaitRequest(namespace=namespace_of(call), timeout=span_of(call.request.query["wait"], "wait"))
+        _set_target(call, asked)
+        return plain((await ask(call, "TimerService/Wait", asked)).task)
     request = pb.GetRequest(namespace=namespace_of(call))
     _set_target(call, request)
     return plain((await ask(call, "TimerService/Get", request)).task)
@@ -102,7 +109,9 @@ async def _move(call: HttpCall) -> object:
     return plain(await ask(call, "TimerService/Reschedule", request))
 
 
-def _set_target(call: HttpCall, request: pb.GetRequest | pb.CancelRequest | pb.RescheduleRequest) -> None:
+def _set_target(
+    call: HttpCall, request: pb.GetRequest | pb.WaitRequest | pb.CancelRequest | pb.RescheduleRequest
+) -> None:
     """By its id or its key, as the path says."""
     info = call.request.match_info
     if "id" in info:
@@ -113,7 +122,7 @@ def _set_target(call: HttpCall, request: pb.GetRequest | pb.CancelRequest | pb.R
 
 def _of_task(path: str, name: str) -> list[ShortRoute]:
     return [
-        ShortRoute("GET", path, _get, f"The task of {name}.", {}),
+        ShortRoute("GET", path, _get, f"The task of {name}.", _WAIT),
         ShortRoute("DELETE", path, _cancel, f"Cancel the task of {name}: what became of it.", {}),
         ShortRoute(
             "PATCH", path, _move, f"Give the task of {name} another time.", _DUE, '{"in"} or {"at"}, or nothing'

@@ -12,6 +12,7 @@ from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, pat
 
 _OUTCOMES = {"ack": 1, "nack": 2, "reject": 3, "release": 4}
 _TOKENS = ("ack_token", "ack_tokens")
+_RESULT = ("result", "result_content_type", "keep_result")
 
 
 async def _receive(call: HttpCall) -> object:
@@ -29,7 +30,7 @@ async def _receive(call: HttpCall) -> object:
 
 async def _finish(call: HttpCall) -> object:
     body = json_body(call)
-    only(body, (*_TOKENS, "outcome", "error", "after"))
+    only(body, (*_TOKENS, "outcome", "error", "after", *_RESULT))
     outcome, error = body.get("outcome", "ack"), body.get("error", "")
     if not isinstance(outcome, str) or outcome not in _OUTCOMES:
         raise Invalid(f"outcome is {outcome!r:.60}: use {', '.join(_OUTCOMES)}.", "outcome")
@@ -43,10 +44,22 @@ async def _finish(call: HttpCall) -> object:
     )
     if "after" in body:
         request.delay.CopyFrom(span_of(body["after"], "after"))
+    _add_result(request, body)
     reply = await ask(call, "WorkService/Finish", request)
     refused = [{"index": each.index, **plain(each)} for each in reply.refused]
     said = {"finished": len(request.ack_tokens) - len(refused), "refused": refused}
     return {**said, "message": reply.problem.message} if refused else said
+
+
+def _add_result(request: pb.FinishRequest, body: dict[str, Any]) -> None:
+    if "result" not in body:
+        return
+    result, form = body["result"], body.get("result_content_type", "")
+    if not isinstance(result, str) or not isinstance(form, str):
+        raise Invalid("result and result_content_type are texts: write JSON as a text.", "result")
+    request.result.value = result.encode(errors="replace")
+    request.result.content_type = form
+    request.keep_result.CopyFrom(span_of(body.get("keep_result"), "keep_result"))
 
 
 async def _extend(call: HttpCall) -> object:
@@ -84,7 +97,8 @@ WORK_ROUTES = [
         _finish,
         "Say what became of received tasks.",
         {},
-        '{"ack_token" or "ack_tokens", "outcome": ack, nack, reject or release, "error", "after": 3s}',
+        '{"ack_token" or "ack_tokens", "outcome": ack, nack, reject or release, "error", "after": 3s, "result", '
+        '"keep_result"}',
     ),
     ShortRoute(
         "POST",

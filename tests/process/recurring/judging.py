@@ -3,6 +3,7 @@ server. Each finding is a sentence; none: every promise held."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -139,12 +140,13 @@ def lost(handled: Sequence[Handled], cycles: Cycles) -> list[LostTurn]:
     dues: defaultdict[str, list[float]] = defaultdict(list)
     for each in handled:
         dues[each.what].append(each.due_s)
+    in_order = sorted(handled, key=_began)
     found: list[LostTurn] = []
     for key in sorted(cycles.always):
         there = {cycles.number(due_s) for due_s in dues[key]}
         for number in sorted({*range(cycles.first, cycles.end)} - there):
             from_s, until_s = _window(dues[key], number, cycles)
-            found.append(LostTurn(key, number, from_s, until_s, _was_served(from_s, until_s, handled, cycles)))
+            found.append(LostTurn(key, number, from_s, until_s, _was_served(from_s, until_s, in_order, cycles)))
     return found
 
 
@@ -160,16 +162,22 @@ def _window(dues_s: Sequence[float], number: int, cycles: Cycles) -> tuple[float
 
 
 def _was_served(from_s: float, until_s: float, handled: Sequence[Handled], cycles: Cycles) -> bool:
+    """`handled`: in the order in which they began."""
     for born_s, killed_s in cycles.lives():
         begin_s, end_s = max(born_s, from_s), min(killed_s, until_s)
-        if cycles.is_starved(begin_s, end_s):
+        if begin_s >= end_s or cycles.is_starved(begin_s, end_s):
             continue
         if begin_s == from_s and end_s == until_s:
             return True
-        later = [each.began_s for each in handled if begin_s <= each.began_s < end_s and each.due_s > from_s]
-        if later and end_s - min(later) >= LATE_S:
+        within = handled[bisect_left(handled, begin_s, key=_began) : bisect_left(handled, end_s, key=_began)]
+        first_s = next((each.began_s for each in within if each.due_s > from_s), inf)
+        if end_s - first_s >= LATE_S:
             return True
     return False
+
+
+def _began(each: Handled) -> float:
+    return each.began_s
 
 
 def _is_beside_a_put(removal: MemberCall, unanswered: Sequence[Unanswered], cycles: Cycles) -> bool:

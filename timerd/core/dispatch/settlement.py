@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -108,6 +108,13 @@ class Settlement:
         failed = len(self.again) + len(self.dead_letters) + len(self.failed_late) + len(self.expired)
         acked = sum(map(len, self.acked))
         return len(self.ended) + acked + len(self.back) + len(self.late) + failed
+
+    def ended_digests(self) -> Iterator[bytes]:
+        """Of the tasks that are over."""
+        for rows in self.acked:
+            yield from rows.digests
+        for each in (*self.ended, *self.dead, *self.expired):
+            yield each.key.digest
 
     def add(self, other: Settlement) -> None:
         """Takes over what the other one would have done at once; what speaks of places in its message stays with it."""

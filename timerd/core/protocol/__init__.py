@@ -64,6 +64,7 @@ from timerd.core.protocol.procedures import (
 )
 from timerd.core.protocol.relocation import relocate, relocated_rows
 from timerd.core.protocol.request_memory import REQUEST_MEMORY_MS, recall, remember
+from timerd.core.protocol.results import keep_result, kept_result
 from timerd.core.protocol.without_key import was_lost
 
 __all__ = [
@@ -132,6 +133,8 @@ __all__ = [
     "of_this_try",
     "origin_of_delays",
     "place_message",
+    "keep_result",
+    "kept_result",
     "recall",
     "relocate",
     "remember",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -19,11 +20,16 @@ from timerd.sdk.scheduling.receiving import Receiving
 from timerd.sdk.scheduling.schedules import Schedules
 from timerd.sdk.scheduling.singles import Singles
 from timerd.sdk.values import (
+    CallExpired,
+    CallFailed,
     CancelOutcome,
     ConflictPolicy,
+    Span,
     Task,
+    TaskInfo,
     TaskKeywords,
     TaskOptions,
+    TaskState,
     datetime_of_ms,
     id_list,
     ms_of_timestamp,
@@ -37,6 +43,8 @@ from timerd.v1 import timer_service_pb2 as pb
 # Inside the class, `list` is the method.
 TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
+# The caller is there when the task ends, or comes back from a connection that broke.
+RESULT_KEPT_S = 60.0
 
 
 class Client(Operations, Receiving, Singles):
@@ -72,6 +80,11 @@ class Client(Operations, Receiving, Singles):
     """
 
     @cached_property
+    def _forsaken(self) -> set[asyncio.Future[CancelOutcome]]:
+        """Cancels of tasks whose callers are gone."""
+        return set()
+
+    @cached_property
     def schedules(self) -> Schedules:
         """The schedules are what comes again: `client.schedules.create(...)` and the like."""
         return Schedules(self)
@@ -90,6 +103,43 @@ class Client(Operations, Receiving, Singles):
     def limits(self) -> Limits:
         """The limits are what queues share: `client.limits.put(...)` and the like."""
         return Limits(self)
+
+    async def call(
+        self,
+        queue: str,
+        payload: bytes | str = b"",
+        *,
+        timeout: Span = 30.0,  # noqa: ASYNC109 - it travels with the task
+        options: TaskOptions | None = None,
+        **fields: Unpack[TaskKeywords],
+    ) -> bytes | None:
+        """The call has a task handled at once, and returns what its handler has returned; None where that is nothing.
+
+        The task is stored as any other one, and goes before others of its queue only by its priority. A caller that is
+        cancelled cancels it.
+
+        Args:
+            queue: the queue whose workers receive the task.
+            payload: the bytes that the handler receives, or a text, which is sent as UTF-8. Default nothing.
+            timeout: for how long the answer is of use, a timedelta or seconds, more than 0. Then no attempt begins any
+                more, and one that is under way is over. Default 30 s.
+            options: what else the task has. Default nothing.
+            fields: the fields of `TaskOptions` as keywords; each wins over the object.
+
+        Raises:
+            CallFailed: no attempt was acknowledged, and none follows.
+            CallExpired: none was acknowledged in time.
+        """
+        wanted: TaskKeywords = {"keep_result": RESULT_KEPT_S, **fields, "expire_after": timeout}
+        task = await self.schedule(queue, payload, delay=0, options=options, **wanted)
+        try:
+            ended = await self.wait(task.id, timeout=timeout)
+        except asyncio.CancelledError:
+            forsaken = asyncio.ensure_future(self.cancel(task.id))
+            self._forsaken.add(forsaken)
+            forsaken.add_done_callback(self._forsaken.discard)
+            raise
+        return result_of(ended)
 
     async def schedule_many(
         self,
@@ -188,3 +238,14 @@ class Client(Operations, Receiving, Singles):
         request = pb.FireNowRequest(namespace=self._namespace, request_id=own_id, task_id=name(task_id, "task_id"))
         response = await self._calls("FireNow", request, pb.FireNowResponse)
         return datetime_of_ms(ms_of_timestamp(response.fire_time))
+
+
+def result_of(ended: TaskInfo) -> bytes | None:
+    """What a call is answered with. Raises CallFailed, CallExpired."""
+    if ended.state is TaskState.ACKED:
+        return ended.result
+    if ended.state is TaskState.EXPIRED or not ended.state.is_over:
+        sentence = f"No handler of the queue {ended.queue!r} has acknowledged the task in time."
+        raise CallExpired(sentence, reason="CALL_EXPIRED")
+    error = f": {ended.last_error}" if ended.last_error else "."
+    raise CallFailed(f"The task ended as {ended.state.name}{error}", reason="CALL_FAILED")

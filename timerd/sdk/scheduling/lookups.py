@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from datetime import datetime
+from math import ceil, inf
 from typing import Any
 
 from timerd.sdk.scheduling.filters import make_count_filter, make_filter, make_purge_filter, set_range
@@ -15,16 +17,20 @@ from timerd.sdk.values import (
     DeadLetter,
     Purged,
     Redriven,
+    Span,
     TaskInfo,
     TaskState,
     id_list,
     new_request_id,
+    span_ms,
     text,
     whole_number,
 )
 from timerd.v1 import timer_service_pb2 as pb
 
 NOT_A_DEAD_LETTER = "NOT_A_DEAD_LETTER"
+# The server answers by then, and is asked again.
+LONGEST_WAIT_S = 60.0
 
 
 class Lookups(Link):
@@ -45,6 +51,40 @@ class Lookups(Link):
         request = pb.GetRequest(namespace=self._namespace)
         set_target(request, task_id, key)
         return TaskInfo.of((await self._calls("Get", request, pb.GetResponse)).task)
+
+    async def wait(
+        self,
+        task_id: str | None = None,
+        *,
+        key: str | None = None,
+        timeout: Span | None = None,  # noqa: ASYNC109 - it is the server that waits
+    ) -> TaskInfo:
+        """The call waits until a task has ended, and returns it. Give its id or its key.
+
+        Whether it has ended says `state.is_over` of what is returned: after `timeout` it is returned as it is then.
+
+        Args:
+            task_id: the id of the task. Default none.
+            key: the key of the task; the task that has it when the call is made is waited for. Default none.
+            timeout: how long to wait at most, a timedelta or seconds, 0 or more. Default until it has ended.
+
+        Raises:
+            NotFound: there is no such task.
+        """
+        self._open()
+        one_target(task_id, key)
+        request = pb.WaitRequest(namespace=self._namespace)
+        set_target(request, task_id, key)
+        loop, longest_s = asyncio.get_running_loop(), inf if timeout is None else span_ms(timeout, "timeout") / 1000
+        until_s = loop.time() + longest_s
+        while True:
+            wait_s = min(max(0.0, until_s - loop.time()), LONGEST_WAIT_S)
+            request.timeout.FromMilliseconds(ceil(1000 * wait_s))
+            response = await self._calls("Wait", request, pb.WaitResponse, wait_s=wait_s)
+            if response.has_ended or loop.time() >= until_s:
+                return TaskInfo.of(response.task)
+            # The key may be another task's by now.
+            request.task_id = response.task.task_id
 
     async def count(
         self,

@@ -14,6 +14,7 @@ from timerd.sdk.values import (
     Occurrence,
     Progress,
     Span,
+    TaskResult,
     TaskState,
     datetime_of_ms,
     duration_of_ms,
@@ -57,6 +58,7 @@ class ReceivedTask:
         deadline: the instant, in UTC, at which this attempt is over by the task's `expire_after`; or None.
         soft_deadline: the instant, in UTC, from which on the task is late; or None.
         previous_progress: the last progress that an earlier attempt has said before it failed; None where none did.
+        keep_result: for how long the result that `finish` is given is kept; None where it is not.
     """
 
     payload: bytes
@@ -79,6 +81,7 @@ class ReceivedTask:
     deadline: datetime | None = None
     soft_deadline: datetime | None = None
     previous_progress: Progress | None = None
+    keep_result: timedelta | None = None
 
     @classmethod
     def of(cls, task: pb.ReceivedTask) -> ReceivedTask:
@@ -104,6 +107,7 @@ class ReceivedTask:
             _instant(task, "deadline"),
             _instant(task, "soft_deadline"),
             Progress.of(task.previous_progress),
+            task.keep_result.ToTimedelta() if task.HasField("keep_result") else None,
         )
 
 
@@ -140,6 +144,7 @@ class Receiving(Link):
         *,
         delay: Span | None = None,
         error: str = "",
+        result: bytes | str | TaskResult | None = None,
     ) -> dict[str, TaskState]:
         """The call says what became of received tasks, and returns when that is on stable storage.
 
@@ -152,6 +157,8 @@ class Receiving(Link):
                 not begun, to another worker at once, and the attempt does not count. Default "ack".
             delay: of "nack", the time to the next attempt, a timedelta or seconds. Default by the retry policy.
             error: of "nack" and "reject", why; up to 16 KiB. Default nothing.
+            result: of "ack", what each of them has come to, for who waits for it; of tasks without `keep_result` it is
+                not kept. Default nothing.
         """
         self._open()
         if action not in _ACTIONS:
@@ -166,6 +173,9 @@ class Receiving(Link):
             )
             if delay is not None:
                 request.delay.CopyFrom(duration_of_ms(span_ms(delay)))
+            if result is not None and (kept_for := max(task.keep_result or timedelta() for task in part)):
+                request.result.CopyFrom(TaskResult.of(result).to_proto())
+                request.keep_result.FromTimedelta(kept_for)
             response = await self._calls("Finish", request, pb.FinishResponse, SERVICE)
             refused |= {part[each.index].delivery_id: TaskState(each.state) for each in response.refused}
         return refused

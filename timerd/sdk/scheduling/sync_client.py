@@ -81,6 +81,8 @@ class SyncClient:
     reschedule = blocking(Client.reschedule)
     fire_now = blocking(Client.fire_now)
     get = blocking(Client.get)
+    wait = blocking(Client.wait)
+    call = blocking(Client.call)
     count = blocking(Client.count)
     purge = blocking(Client.purge)
     redrive = blocking(Client.redrive)

@@ -13,9 +13,10 @@ def one_target(task_id: object, key: object) -> None:
     optional_name(key, "key")
 
 
-def set_target(
-    request: pb.CancelRequest | pb.GetRequest | pb.RescheduleRequest, task_id: str | None, key: str | None
-) -> None:
+TargetRequest = pb.CancelRequest | pb.GetRequest | pb.WaitRequest | pb.RescheduleRequest
+
+
+def set_target(request: TargetRequest, task_id: str | None, key: str | None) -> None:
     if key is not None:
         request.key = key
     elif task_id is not None:

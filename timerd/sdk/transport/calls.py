@@ -21,7 +21,7 @@ Page = TypeVar("Page", bound="PageResponse")
 # They change nothing, so there is no outcome that could be unknown.
 READS = frozenset(
     {
-        *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+        *("Get", "Wait", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
         *("GetOverview", "GetLoad", "ListAuditedCalls"),
         *("GetSchedule", "ListSchedules", "PreviewSchedule", "GetBackfill", "ListBackfills"),
     }

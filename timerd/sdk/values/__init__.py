@@ -19,6 +19,8 @@ from timerd.sdk.values.errors import (
     Aborted,
     AccessDenied,
     AlreadyExists,
+    CallExpired,
+    CallFailed,
     FailedPrecondition,
     InvalidTask,
     NotFound,
@@ -40,6 +42,7 @@ from timerd.sdk.values.errors import (
 )
 from timerd.sdk.values.ids import Composer, encode_id, new_request_id
 from timerd.sdk.values.progress import Progress
+from timerd.sdk.values.results import TaskResult
 from timerd.sdk.values.schedule_values import (
     CATCH_UP,
     OVERLAP,
@@ -106,6 +109,8 @@ __all__ = [
     "Aborted",
     "AccessDenied",
     "AlreadyExists",
+    "CallExpired",
+    "CallFailed",
     "Answered",
     "Attempt",
     "AttemptEnd",
@@ -139,6 +144,7 @@ __all__ = [
     "Overloaded",
     "PartlyStored",
     "Progress",
+    "TaskResult",
     "Pruned",
     "Purged",
     "Redriven",

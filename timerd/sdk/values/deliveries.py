@@ -127,7 +127,7 @@ class DeliveredBatch:
 class DeliveryTemplate:
     """What deliveries have in common, read once per message."""
 
-    __slots__ = ("content_type", "fencing_scope", "fencing_token", "labels", "priority")
+    __slots__ = ("content_type", "fencing_scope", "fencing_token", "keep_result_ms", "labels", "priority")
 
     def __init__(self, template: pb.DeliveryTemplate) -> None:
         self.labels: Mapping[str, str] = dict(template.labels)
@@ -135,6 +135,7 @@ class DeliveryTemplate:
         self.priority = template.priority
         self.fencing_scope = template.fencing_scope
         self.fencing_token = template.fencing_token
+        self.keep_result_ms = template.keep_result_ms
 
 
 class Delivery:
@@ -267,6 +268,12 @@ class Delivery:
         """The traceparent is the W3C trace context of the task; empty where there is none."""
         traceparents = self._batch.traceparents
         return traceparents[self._index] if traceparents else ""
+
+    @property
+    def keep_result(self) -> timedelta | None:
+        """For so long what the handler returns is kept; None: it is not, and nobody can get it."""
+        kept_ms = self._batch.template(self._index).keep_result_ms
+        return timedelta(milliseconds=kept_ms) if kept_ms else None
 
     @property
     def previous_progress(self) -> Progress | None:

@@ -124,6 +124,24 @@ class Aborted(TimerdError):
     code = "ABORTED"
 
 
+class CallFailed(TimerdError):
+    """This error says that the task of a `call` ended without being acknowledged; its text is the last error.
+
+    Each attempt failed, a handler rejected the task, or somebody cancelled or purged it.
+    """
+
+    code = "ABORTED"
+
+
+class CallExpired(TimerdError, TimeoutError):
+    """This error says that no handler has acknowledged the task of a `call` within its `timeout`.
+
+    No attempt begins any more. One that is under way may still end, and is not told to the caller.
+    """
+
+    code = "DEADLINE_EXCEEDED"
+
+
 class Unavailable(TimerdError):
     """This error says that no server was reached, or that it can take nothing in now; nothing was stored.
 

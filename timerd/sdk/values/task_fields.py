@@ -55,6 +55,8 @@ class TaskOptions:
             ever.
         soft_expire_after: the time from its fire time on after which its delivery is marked `late`, as `expire_after`.
             Default never.
+        keep_result: for how long what its handler returns is kept, a timedelta or seconds, more than 0 and up to 24 h:
+            `TaskInfo.result`. Default it is not kept.
     """
 
     labels: Mapping[str, str] | None = None
@@ -66,6 +68,7 @@ class TaskOptions:
     traceparent: str = ""
     expire_after: Span | None = None
     soft_expire_after: Span | None = None
+    keep_result: Span | None = None
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -80,6 +83,7 @@ class TaskKeywords(TypedDict, total=False):
     traceparent: str
     expire_after: Span | None
     soft_expire_after: Span | None
+    keep_result: Span | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,7 @@ class Item:
         traceparent: in place of that of the call.
         expire_after: in place of that of the call.
         soft_expire_after: in place of that of the call.
+        keep_result: in place of that of the call.
     """
 
     payload: bytes | str
@@ -118,6 +123,7 @@ class Item:
     traceparent: str | None = None
     expire_after: Span | None = None
     soft_expire_after: Span | None = None
+    keep_result: Span | None = None
 
 
 class Template(NamedTuple):
@@ -133,6 +139,7 @@ class Template(NamedTuple):
     traceparent: str = ""
     expire_after_ms: int | None = None
     soft_expire_after_ms: int | None = None
+    keep_result_ms: int | None = None
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -282,6 +289,7 @@ FIELDS: dict[str, Field] = {
     "traceparent": _plain("traceparent", text),
     "expire_after": _span("expire_after_ms", "expire_after"),
     "soft_expire_after": _span("soft_expire_after_ms", "soft_expire_after"),
+    "keep_result": _span("keep_result_ms", "keep_result"),
 }
 
 
@@ -311,6 +319,9 @@ class TaskInfo:
         history: of `get` and of dead letters: its attempts that failed, the last ten of them, earliest first.
         waiting_for: of `get`: what keeps it from being sent; None where it is not due, with a worker, or over.
         progress: what its handler has said last, see `Delivery.progress`; None where none did.
+        result: of `get` and `wait`: what its handler has returned; None where none was kept (`keep_result`), or its
+            time is over.
+        result_content_type: what the result is; empty where it was not said.
     """
 
     id: str
@@ -332,6 +343,8 @@ class TaskInfo:
     history: tuple[Attempt, ...] = ()
     waiting_for: WaitsFor | None = None
     progress: Progress | None = None
+    result: bytes | None = None
+    result_content_type: str = ""
 
     @property
     def fire_time(self) -> datetime:
@@ -370,6 +383,8 @@ class TaskInfo:
             history=tuple(map(Attempt.of, task.history)),
             waiting_for=WaitsFor.of(task.waiting_for) if task.HasField("waiting_for") else None,
             progress=Progress.of(task.progress),
+            result=task.result.value if task.HasField("result") else None,
+            result_content_type=task.result.content_type,
         )
 
 

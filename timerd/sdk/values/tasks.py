@@ -53,6 +53,11 @@ class TaskState(_WireEnum):
     FINISHED = 8
     RETRYING = 9
 
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more of the task is sent."""
+        return self not in (TaskState.UNSPECIFIED, TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING)
+
 
 class ItemOutcome(_WireEnum):
     """An item's outcome says what became of one task of a call.

@@ -9,7 +9,7 @@ import traceback
 from datetime import timedelta
 from typing import NamedTuple
 
-from timerd.sdk.values import LONGEST_WIRE_SPAN, Span, span_ms
+from timerd.sdk.values import LONGEST_WIRE_SPAN, Delivery, Span, TaskResult, span_ms
 from timerd.v1 import work_service_pb2 as pb
 
 MAX_ERROR_BYTES = 16 * 1024
@@ -50,6 +50,9 @@ class Disposition(NamedTuple):
     action: pb.SettleAction
     delay_ms: int | None = None
     error: str = ""
+    # Of an acknowledgement, and for how long it is kept.
+    result: TaskResult | None = None
+    keep_result_ms: int | None = None
 
 
 class FailedElsewhere(Exception):
@@ -77,6 +80,13 @@ class FailedElsewhere(Exception):
 ACK = Disposition(pb.SETTLE_ACTION_ACK)
 # Not begun: somebody else gets it at once, and the attempt does not count.
 RELEASE = Disposition(pb.SETTLE_ACTION_RELEASE)
+
+
+def acknowledged(delivery: Delivery, returned: object) -> Disposition:
+    """With what the handler has returned, where somebody may ask for it. Raises InvalidTask."""
+    if returned is None or (kept_for := delivery.keep_result) is None:
+        return ACK
+    return ACK._replace(result=TaskResult.of(returned), keep_result_ms=kept_for // timedelta(milliseconds=1))
 
 
 def disposition_of(raised: BaseException | type[BaseException]) -> Disposition:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from timerd.sdk.values import DeliveredBatch, Delivery, Traces
+from timerd.sdk.values import DeliveredBatch, Delivery, InvalidTask, Traces
 from timerd.sdk.working.batch_credit import BatchCredit
 from timerd.sdk.working.dispositions import (
     ACK,
@@ -21,6 +21,7 @@ from timerd.sdk.working.dispositions import (
     FailedElsewhere,
     Reject,
     Retry,
+    acknowledged,
     clip,
     disposition_of,
 )
@@ -193,9 +194,10 @@ class SingleLane:
     async def _run(self, hold: Hold) -> None:
         call = self._limits.begin([hold])
         try:
-            result = await self._running.invoke(Delivery(hold.batch, hold.start))
-            if result is not None:
-                await finished(result)
+            delivery, ended = Delivery(hold.batch, hold.start), ACK
+            returned = await self._running.invoke(delivery)
+            if returned is not None:
+                ended = acknowledged(delivery, await finished(returned))
         except BaseException as raised:
             if not call.is_over:
                 if self._running.is_cut_short(raised):
@@ -204,7 +206,7 @@ class SingleLane:
                 _log_failure(self._running.name, raised)
         else:
             if not call.is_over:
-                self._host.settle(ACK, hold.tokens)
+                self._host.settle(ended, hold.tokens)
         finally:
             self._limits.end(call)
             self._end(hold)
@@ -303,7 +305,7 @@ class BatchLane:
                 results = await finished(results)
             more = self._credit.ran(len(deliveries), call.took_s())
             if not call.is_over:
-                self._settle(holds, results)
+                self._settle(holds, deliveries, results)
         except BaseException as raised:
             if not call.is_over:
                 if self._running.is_cut_short(raised):
@@ -316,12 +318,12 @@ class BatchLane:
             if more:
                 self._host.resized(self.queue, more)
 
-    def _settle(self, holds: list[Hold], results: BatchResults) -> None:
+    def _settle(self, holds: list[Hold], deliveries: list[Delivery], results: BatchResults) -> None:
         if results is None:
             _settle_all(self._host, ACK, holds)
             return
         tokens = [token for hold in holds for token in hold.each_token()]
-        for token, disposition in zip(tokens, _dispositions(results, len(tokens)), strict=True):
+        for token, disposition in zip(tokens, _dispositions(results, deliveries), strict=True):
             self._host.settle(disposition, token)
 
     def _on_over(self, call: TimedCall, trace: str) -> None:
@@ -365,20 +367,24 @@ def _log_failure(handler: str, raised: BaseException) -> None:
     log.warning("%s failed.%s", handler, advice, exc_info=raised)
 
 
-def _dispositions(results: Sequence[object], count: int) -> list[Disposition]:
-    entries = [*results] if isinstance(results, Sequence) else None
+def _dispositions(results: Sequence[object], deliveries: list[Delivery]) -> list[Disposition]:
+    entries, count = [*results] if isinstance(results, Sequence) else None, len(deliveries)
     if entries is not None and len(entries) == count:
-        return [ACK if entry is None else _disposition(entry) for entry in entries]
+        each = zip(entries, deliveries, strict=True)
+        return [ACK if entry is None else _disposition(entry, delivery) for entry, delivery in each]
     returned = type(results).__name__ if entries is None else len(entries)
     wrong = (
         f"A batch handler returns None (all done) or a list with one entry per delivery "
-        f"(an exception where it failed): {count} deliveries, returned {returned}."
+        f"(an exception where it failed, its result where one is kept): {count} deliveries, returned {returned}."
     )
     return [Disposition(pb.SETTLE_ACTION_NACK, None, clip(wrong))] * count
 
 
-def _disposition(entry: object) -> Disposition:
+def _disposition(entry: object, delivery: Delivery) -> Disposition:
     """An exception may be its class, as it may where one is raised."""
     if isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException)):
         return disposition_of(entry)
-    return ACK
+    try:
+        return acknowledged(delivery, entry)
+    except InvalidTask as wrong:
+        return disposition_of(wrong)

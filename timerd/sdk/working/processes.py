@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import DeliveredBatch, Delivery, Progress, invalid, message_of, report_of
+from timerd.sdk.values import DeliveredBatch, Delivery, Progress, TaskResult, invalid, message_of, report_of
 from timerd.sdk.working.dispositions import FailedElsewhere
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 from timerd.v1 import work_service_pb2 as pb
@@ -203,10 +203,15 @@ def _answer(handler: Callable[[Any], Any], given: object) -> bytes:
         if asyncio.iscoroutine(results):
             results = asyncio.run(results)
         if isinstance(given, list) and isinstance(results, list | tuple):
-            results = [FailedElsewhere.of(each) if _is_failure(each) else None for each in results]
-        return pickle.dumps((_ENDED, None, results if isinstance(given, list) else None))
+            results = [FailedElsewhere.of(each) if _is_failure(each) else _kept(each) for each in results]
+        return pickle.dumps((_ENDED, None, results if isinstance(given, list) else _kept(results)))
     except BaseException as raised:  # noqa: BLE001 - the attempt ends with it, and not the process
         return pickle.dumps((_ENDED, FailedElsewhere.of(raised), None))
+
+
+def _kept(returned: object) -> object:
+    """What can be a result goes back to the worker."""
+    return returned if isinstance(returned, bytes | str | TaskResult) else None
 
 
 def _is_failure(entry: object) -> bool:

@@ -67,6 +67,8 @@ class Settler:
             ack_tokens=tokens,
             delay_ms=disposition.delay_ms,
             error=disposition.error,
+            result=disposition.result.to_proto() if disposition.result is not None else None,
+            keep_result_ms=disposition.keep_result_ms,
         )
         data = pb.WorkRequest(settle=settle).SerializeToString()
         self._unconfirmed[self._sequence] = _Sent(disposition, tokens, data)

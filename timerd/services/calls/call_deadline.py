@@ -29,7 +29,7 @@ LOOK_S = 0.05
 # They change nothing, so what is not known of them is not stored.
 READS = frozenset(
     {
-        *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+        *("Get", "Wait", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
         *("GetOverview", "GetLoad", "ListAuditedCalls"),
         *("GetSchedule", "ListSchedules", "PreviewSchedule"),
     }

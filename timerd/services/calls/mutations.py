@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
@@ -76,8 +76,17 @@ def _first_ms(instants_ms: npt.NDArray[np.int64]) -> int:
 class Mutations:
     """One method a verb: request -> reply, or one of model.errors."""
 
-    def __init__(self, verbs: Verbs, config: ServerConfig, rules: QueueRules, quotas: Quotas) -> None:
+    def __init__(
+        self,
+        verbs: Verbs,
+        config: ServerConfig,
+        rules: QueueRules,
+        quotas: Quotas,
+        over: Callable[[Iterable[bytes]], None],
+    ) -> None:
+        """`over` is told the digests of tasks that have ended, or may have."""
         self._verbs = verbs
+        self._over = over
         self._rules = rules
         self._payload_limit_bytes = config.payload_limit_bytes
         self._quotas = quotas
@@ -171,7 +180,7 @@ class Mutations:
         except NotFound:
             return wire.CancelResponse(outcome=task_wire.CANCEL_OUTCOME_NOT_FOUND)
         answers = await self._verbs.cancel(namespace, request_id, [task])
-        self._cancelled(answers)
+        self._cancelled([task], answers)
         return wire.CancelResponse(outcome=_outcome(answers[0]))
 
     async def cancel_batch(self, request: wire.CancelBatchRequest) -> wire.CancelBatchResponse:
@@ -184,7 +193,7 @@ class Mutations:
         tasks = await (of_keys or self._genuine(namespace, request.task_ids))
         known = tasks if isinstance(tasks, TaskIds) else [task for task in tasks if task is not None]
         said = await self._verbs.cancel(namespace, request_id, known) if known else ()
-        self._cancelled(said)
+        self._cancelled(known, said)
         if len(said) == len(tasks):
             return wire.CancelBatchResponse(outcomes=_outcomes(said))
         answers = iter(said)
@@ -200,7 +209,8 @@ class Mutations:
             raise Invalid("A key of the message is empty: give the key of a task, or leave it out.", "keys")
         return await self._verbs.resolve_keys(namespace, keys, name_of(namespace, request))
 
-    def _cancelled(self, answers: Sequence[CancelAnswer]) -> None:
+    def _cancelled(self, tasks: Sequence[TaskId], answers: Sequence[CancelAnswer]) -> None:
+        self._over(task.digest for task in tasks)
         self.changed["cancelled"] += sum(map(is_, answers, repeat(CancelAnswer.CANCELLED)))
 
     async def _genuine(self, namespace: str, texts: Sequence[str]) -> Sequence[TaskId | None]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple
 
 from timerd.config import MIB, ServerConfig
-from timerd.model.errors import Unavailable
+from timerd.model.errors import Invalid, Unavailable
 from timerd.model.identity import TASK_ID_BYTES
 from timerd.ports import DeadLetter
+from timerd.services.calls.due_times import duration_ms
 from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.fields import queue_of as checked_queue
 from timerd.services.calls.page_tokens import after_of, cursor_of, cursor_token, page_token
@@ -26,13 +28,18 @@ from timerd.services.calls.queries import (
 )
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.replies import dead_letter_of, duration, history_of, optional_timestamp, task_of, timestamp
+from timerd.services.calls.results import KeptResults
 from timerd.services.calls.targets import task_of as resolve
+from timerd.services.calls.task_ends import OVER, TaskEnds
 from timerd.services.calls.waiting import waiting_of
-from timerd.services.engine.verbs import EngineFacts, Verbs
+from timerd.services.engine.verbs import EngineFacts, TaskView, Verbs
 from timerd.v1 import timer_service_pb2 as wire
+from timerd.v1.task_pb2 import Task
 
 # Clients take 4 MiB a message by default.
 PAGE_BYTES = 2 * MIB
+# A proxy may end what is silent for longer.
+MAX_WAIT_MS = 60_000
 _DEAD_AFTER_BYTES = 8 + TASK_ID_BYTES
 
 
@@ -47,24 +54,50 @@ class Reads:
     """One method a verb: request -> reply, or one of model.errors."""
 
     def __init__(
-        self, verbs: Verbs, config: ServerConfig, delivery: Callable[[], DeliveryFacts], rules: QueueRules
+        self,
+        verbs: Verbs,
+        config: ServerConfig,
+        delivery: Callable[[], DeliveryFacts],
+        rules: QueueRules,
+        ends: TaskEnds,
+        results: KeptResults,
     ) -> None:
         self._verbs = verbs
         self._rules = rules
         self._most_payloads = max(1, PAGE_BYTES // config.payload_limit_bytes)
         self._delivery = delivery
+        self._ends = ends
+        self._results = results
 
     async def get(self, request: wire.GetRequest) -> wire.GetResponse:
         namespace = namespace_of(request.namespace)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        view = await self._verbs.get(namespace, task)
+        return wire.GetResponse(task=await self._shown(namespace, await self._verbs.get(namespace, task)))
+
+    async def wait(self, request: wire.WaitRequest) -> wire.WaitResponse:
+        """A key is looked up once: the task that has it then is waited for."""
+        namespace = namespace_of(request.namespace)
+        timeout_ms = duration_ms(request.timeout, "timeout")
+        if not 0 <= timeout_ms <= MAX_WAIT_MS:
+            raise Invalid(
+                f"timeout is {timeout_ms / 1000:g} s: use 0 to {MAX_WAIT_MS // 1000} s, and call again to wait on.",
+                "timeout",
+            )
+        task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
+        view = await self._ends.wait(task, partial(self._verbs.get, namespace, task), timeout_ms / 1000)
+        return wire.WaitResponse(task=await self._shown(namespace, view), has_ended=view.state in OVER)
+
+    async def _shown(self, namespace: str, view: TaskView) -> Task:
+        """As Get shows it."""
         shown = task_of(namespace, view)
+        if (result := await self._results.of(view)) is not None:
+            shown.result.CopyFrom(result)
         shown.history.extend(history_of(view.history))
         # While the clock is not trusted nobody knows what is due.
         with suppress(Unavailable):
             if (waiting := waiting_of(view, self._rules, self._verbs.now_ms())) is not None:
                 shown.waiting_for.CopyFrom(waiting)
-        return wire.GetResponse(task=shown)
+        return shown
 
     async def list(self, request: wire.ListRequest) -> wire.ListResponse:
         """With payloads a page holds fewer tasks, so that it stays well below what clients take."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from timerd.core.protocol import Conflict
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER
+from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS
 from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
 from timerd.model.instants import shown
@@ -62,6 +62,8 @@ class Rules:
         """Raises QueueShut, Precondition (an instance of an older release lives), or Unavailable."""
         if template.expire_after_ms:
             self.queues.check_releases(EXPIRES_AFTER)
+        if template.keep_result_ms:
+            self.queues.check_releases(KEEPS_RESULTS)
         self.queues.check_intake(QueueKey(template.namespace, template.queue), self.clock.now_ms)
 
     def expiry_ms(self, template: Template, *, is_delay: bool) -> int:

@@ -29,6 +29,7 @@ MAX_BACKOFF_MS = 30 * 86_400_000
 MAX_MULTIPLIER = 100.0
 MAX_ATTEMPT_TIMEOUT_MS = 7 * 86_400_000
 MIN_ATTEMPT_TIMEOUT_MS = 100
+MAX_KEEP_RESULT_MS = 86_400_000
 _LABEL_KEY = re.compile(r"[A-Za-z0-9._\-/:]{1,64}")
 # Ids of zeros name nothing, ff is no version, and version 00 ends with its flags.
 _TRACEPARENT = re.compile(
@@ -72,6 +73,7 @@ def _translated(namespace: str, packed: bytes) -> Common:
         _traceparent(wire.traceparent),
         expire_after_ms=_span_after(wire, "expire_after"),
         soft_expire_after_ms=_span_after(wire, "soft_expire_after"),
+        keep_result_ms=_kept_for(wire),
         kept=_EXPIRES_AFTER if wire.HasField("expire_after") else "",
     )
     return Common(template, _conflict(wire.on_conflict), packed)
@@ -125,6 +127,16 @@ def _span_after(wire: task_wire.TaskTemplate, field: str) -> int:
     if 1 <= span_ms <= HORIZON_MS:
         return span_ms
     raise Invalid(f"{field} is {span_ms} ms: give a millisecond to 100 years, or leave it out.", field)
+
+
+def _kept_for(wire: task_wire.TaskTemplate) -> int:
+    """0 = its result is not kept."""
+    if not wire.HasField("keep_result"):
+        return 0
+    span_ms = duration_ms(wire.keep_result, "keep_result")
+    if 1 <= span_ms <= MAX_KEEP_RESULT_MS:
+        return span_ms
+    raise Invalid(f"keep_result is {span_ms} ms: give a millisecond to 24 h, or leave it out.", "keep_result")
 
 
 def _conflict(wire: int) -> Conflict:

@@ -29,12 +29,12 @@ class Settling:
         self._running: set[asyncio.Task[None]] = set()
         self._collecting = False
         self._late = LateSettling(firing, self._confirm, changed)
-        self._hear: Callable[[Settlement], None] | None = None
+        self._hearers: list[Callable[[Settlement], None]] = []
         self._count: Callable[[str, Settlement], None] | None = None
 
     def on_durable(self, hear: Callable[[Settlement], None]) -> None:
         """`hear` is told what has become of deliveries when that is durable."""
-        self._hear = hear
+        self._hearers.append(hear)
 
     def on_settled(self, count: Callable[[str, Settlement], None]) -> None:
         """`count` is told at once, and whose word it was: a namespace, or nobody's."""
@@ -104,8 +104,9 @@ class Settling:
             _refuse(owed, otherwise)
             others = {item for item, _ in otherwise}
             batch.dead = [item for item in batch.dead if item not in others]
-        if error is None and self._hear is not None:
-            self._hear(batch)
+        if error is None:
+            for hear in self._hearers:
+                hear(batch)
         for each in owed:
             each.error = error
             if each.late and error is None:

@@ -19,6 +19,8 @@ from timerd.core.protocol import (
     insert,
     insert_repeated,
     is_stored,
+    keep_result,
+    kept_result,
     locate,
     recall,
     remember,
@@ -295,6 +297,13 @@ class Engine:
     async def remember(self, request: bytes, answer: bytes) -> bytes:
         with after_a_write():
             return await drive(remember(request, answer, int(self._time.exact_ms())), self._procedures)
+
+    async def keep_result(self, digest: bytes, result: bytes, keep_ms: int) -> None:
+        with after_a_write():
+            await drive(keep_result(digest, result, int(self._time.exact_ms()) + keep_ms), self._procedures)
+
+    async def kept_result(self, digest: bytes) -> bytes | None:
+        return await drive(kept_result(digest), self._procedures)
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         here, is_in_hand = await self._look_whether_in_hand(task)

@@ -207,6 +207,14 @@ class Verbs(Protocol):
         """The answer that stands: this one, or that of another try of the call that was faster."""
         ...
 
+    async def keep_result(self, digest: bytes, result: bytes, keep_ms: int) -> None:
+        """Durably, of the task with that digest; the first one stands. Raises StoreUnknown."""
+        ...
+
+    async def kept_result(self, digest: bytes) -> bytes | None:
+        """None: there is none, or its time is over."""
+        ...
+
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         """Raises NotFound."""
         ...

@@ -18,7 +18,7 @@ from timerd.core.regulation import (
     read_rules,
 )
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER, PLACES, REGULATES, known_by_all
+from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, PLACES, REGULATES, known_by_all
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Mode, Regulation
@@ -36,6 +36,7 @@ _UNDERSTANDING = {
     REGULATES: "goes by the rules of queues",
     EXPIRES_AFTER: "knows expire_after",
     PLACES: "knows the places of cycles",
+    KEEPS_RESULTS: "knows keep_result",
 }
 
 

@@ -3,7 +3,6 @@ of with its next tick (core/schedules/hinted.py). A hint may be lost: the tick c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import suppress
 
 from timerd.core.dispatch import Settlement
@@ -37,17 +36,10 @@ class EndHints:
         """It is durable."""
         if not self._watched:
             return
-        for digest in _digests_of(settlement):
+        for digest in settlement.ended_digests():
             if (schedule := self._watched.pop(digest, None)) is not None:
                 begin(self._hint(*schedule, world), "schedules")
 
     async def _hint(self, namespace: str, schedule_id: str, world: World) -> None:
         with suppress(*FORESEEN):
             await drive(hinted(namespace, schedule_id, world), self._runner)
-
-
-def _digests_of(settlement: Settlement) -> Iterable[bytes]:
-    for rows in settlement.acked:
-        yield from rows.digests
-    for each in (*settlement.ended, *settlement.dead, *settlement.expired):
-        yield each.key.digest

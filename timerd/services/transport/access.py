@@ -29,7 +29,7 @@ _CYCLES = "/timerd.v1.CycleService/"
 _REGULATION = "/timerd.v1.RegulationService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow")
-_READS = ("Get", "List", "Count")
+_READS = ("Get", "Wait", "List", "Count")
 _SCHEDULE_CHANGES = (
     *("CreateSchedule", "CreateScheduleBatch", "TriggerSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule"),
     *("DeleteSchedule", "PruneSchedules", "CreateBackfill", "CancelBackfill"),
@@ -71,7 +71,7 @@ SERVER_WIDE = {
 # Their messages name the namespace, one after the other: who takes them asks (transport/permission.py).
 STREAMS = {f"{_TIMER}Session", f"{_WORKER}Work"}
 # They wait for long, so they end as streams do when their caller may no longer have them.
-WAITING = {f"{_WORKER}Receive"}
+WAITING = {f"{_WORKER}Receive", f"{_TIMER}Wait"}
 # Health is for all who watch; other instances show a secret of their own.
 OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")
 # For every caller that is known.
@@ -140,8 +140,7 @@ def _admit(permission: Permission, method: str, request: object) -> None:
     elif method in SERVER_WIDE:
         permission.keep(None)
     else:
-        message = _message_of(request)
-        queue = message.queue if method in WAITING and message is not None else None
+        queue = getattr(_message_of(request), "queue", None) if method in WAITING else None
         permission.keep(_namespace_of(request), queue)
 
 

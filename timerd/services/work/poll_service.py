@@ -13,6 +13,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
 from timerd.services.calls.progress import progress_text
+from timerd.services.calls.results import KeptResults, check_result
 from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
@@ -28,8 +29,9 @@ MAX_ERROR_CHARS = 16 * 1024
 class PollService:
     """Three methods of WorkService."""
 
-    def __init__(self, frontend: PollFrontend) -> None:
+    def __init__(self, frontend: PollFrontend, results: KeptResults) -> None:
         self._polls = Polls(frontend)
+        self._results = results
 
     @property
     def in_hand(self) -> int:
@@ -56,6 +58,10 @@ class PollService:
         delay_ms = duration_ms(asked.delay, "delay") if asked.HasField("delay") else None
         if delay_ms is not None:
             check_delay(delay_ms, "delay")
+        if asked.HasField("result"):
+            keep_ms = duration_ms(asked.keep_result, "keep_result")
+            check_result(asked.result, keep_ms, is_ack=action is Action.ACK, field="result")
+            await self._results.keep(namespace, asked.ack_tokens, asked.result, keep_ms)
         error = asked.error[:MAX_ERROR_CHARS]
         out = pb.FinishResponse()
         for rows, said in await self._polls.finish(namespace, action, asked.ack_tokens, delay_ms, error):

@@ -54,6 +54,8 @@ def _task(deliver: pb.Deliver, at: int) -> pb.ReceivedTask:
         task.soft_deadline.FromMilliseconds(soft_ms)
     if deliver.previous_progress and deliver.previous_progress[at].ByteSize():
         task.previous_progress.CopyFrom(deliver.previous_progress[at])
+    if kind.keep_result_ms:
+        task.keep_result.FromMilliseconds(kind.keep_result_ms)
     if deliver.occurrences and deliver.occurrences[at].schedule_id:
         task.occurrence.CopyFrom(deliver.occurrences[at])
     return task

@@ -12,11 +12,13 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from timerd.core.dispatch import Action
-from timerd.model.errors import Invalid, NotStored, Unavailable
+from timerd.model.errors import Invalid, NotStored, StoreUnavailable, TimerdError, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
-from timerd.services.background import writing
+from timerd.services.background import begin, writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.calls.progress import progress_text
+from timerd.services.calls.results import KeptResults, check_result
+from timerd.services.dispatch.ports import Confirmation
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.open_streams import is_refused
@@ -37,6 +39,8 @@ MAX_WORKER_CHARS = 128
 MAX_ERROR_CHARS = 16 * 1024
 MAX_NAME_BYTES = 64
 MAX_REPLACED = 16
+# Of a worker whose result could not be written down.
+AGAIN_AFTER_MS = 250
 # How long a refusal waits for a worker that does not read.
 LAST_WRITE_S = 1.0
 
@@ -61,11 +65,16 @@ class WorkService(WorkServiceServicer):
     """Its requests are `Received` messages (see `work_handler`)."""
 
     def __init__(
-        self, frontend: WorkerFrontend, hanging_up: HangingUp | None = None, connected: ConnectedWorkers | None = None
+        self,
+        frontend: WorkerFrontend,
+        results: KeptResults,
+        hanging_up: HangingUp | None = None,
+        connected: ConnectedWorkers | None = None,
     ) -> None:
         self._frontend = frontend
+        self._results = results
         self._connected = connected or ConnectedWorkers(lambda: 0)
-        self._polling = PollService(frontend)
+        self._polling = PollService(frontend, results)
         self._hanging_up = hanging_up or HangingUp()
         # By the number of the stream.
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -200,6 +209,8 @@ class WorkService(WorkServiceServicer):
         try:
             _check_tokens(asked.ack_tokens, "settle.ack_tokens")
             action = _action(asked.action)
+            if asked.HasField("result"):
+                check_result(asked.result, asked.keep_result_ms, is_ack=action is Action.ACK, field="settle.result")
         except Invalid as error:
             count = -(-len(asked.ack_tokens) // ACK_TOKEN_BYTES)
             refused = pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error))
@@ -207,6 +218,28 @@ class WorkService(WorkServiceServicer):
             stream.answer(refused, count)
             return
         self._connected.settle(stream.number, len(asked.ack_tokens) // ACK_TOKEN_BYTES)
+        if asked.HasField("result"):
+            stream.owe(len(asked.ack_tokens) // ACK_TOKEN_BYTES)
+            begin(self._settle_with_result(stream, asked), "work_service")
+        else:
+            self._hand_on(stream, asked, action)
+
+    async def _settle_with_result(self, stream: WorkStream, asked: pb.Settle) -> None:
+        """The result, THEN the end of the task. What a worker that has left said it says again on its next stream."""
+        count = len(asked.ack_tokens) // ACK_TOKEN_BYTES
+        try:
+            tokens = [asked.ack_tokens[at * ACK_TOKEN_BYTES :][:ACK_TOKEN_BYTES] for at in range(count)]
+            await self._results.keep(stream.namespace, tokens, asked.result, asked.keep_result_ms)
+        except TimerdError as failed:
+            sentence = f"The result is not durable, so the task has not ended: say both again. {failed}"
+            again = StoreUnavailable(sentence, "STORE_UNAVAILABLE", retry_after_ms=AGAIN_AFTER_MS)
+            stream.confirm(Confirmation(asked.sequence, count, error=again))
+            return
+        stream.disown(count)
+        if stream.number in self._calls:
+            self._hand_on(stream, asked, Action.ACK)
+
+    def _hand_on(self, stream: WorkStream, asked: pb.Settle, action: Action) -> None:
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
         self._frontend.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
 

@@ -1,0 +1,82 @@
+"""Who waits for the end of a task misses none, and never waits for longer than asked."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from timerd.model.errors import Overloaded, Unavailable
+from timerd.model.identity import TaskId
+from timerd.services.calls import task_ends
+from timerd.services.calls.task_ends import TaskEnds
+from timerd.services.engine.verbs import State, TaskView
+
+TASK = TaskId(0, 0, 0, 0, b"p" * 12, 1, b"m" * 8)
+
+
+def view(state: State) -> TaskView:
+    return TaskView(TASK, state, 0, 0)
+
+
+async def test_an_end_between_the_look_and_the_wait_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is recorded, and told, while the first look is still under way with what it has read before."""
+    monkeypatch.setattr(task_ends, "FIRST_LOOK_S", 60.0)
+    ends, state = TaskEnds(), State.IN_FLIGHT
+    looks = 0
+
+    async def look() -> TaskView:
+        nonlocal looks, state
+        looks += 1
+        read = state
+        if looks == 1:
+            state = State.ACKED
+            ends.told([TASK.digest])
+        await asyncio.sleep(0)
+        return view(read)
+
+    async with asyncio.timeout(5):
+        found = await ends.wait(TASK, look, 60.0)
+    assert (found.state, looks) == (State.ACKED, 2)
+
+
+async def test_what_nobody_tells_is_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_ends, "FIRST_LOOK_S", 0.001)
+    states = iter([State.PENDING, State.IN_FLIGHT, State.FINISHED])
+
+    async def look() -> TaskView:
+        return view(next(states))
+
+    assert (await TaskEnds().wait(TASK, look, 60.0)).state is State.FINISHED
+
+
+async def test_a_server_that_goes_away_keeps_nobody() -> None:
+    ends = TaskEnds()
+
+    async def look() -> TaskView:
+        return view(State.PENDING)
+
+    waiting = asyncio.create_task(ends.wait(TASK, look, 60.0))
+    while not ends.waiting:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    ends.stop()
+    with pytest.raises(Unavailable):
+        await waiting
+    with pytest.raises(Unavailable):
+        await ends.wait(TASK, look, 60.0)
+    assert ends.waiting == 0
+
+
+async def test_more_than_it_has_room_for_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_ends, "MOST_WAITS", 1)
+    ends = TaskEnds()
+
+    async def look() -> TaskView:
+        return view(State.PENDING)
+
+    waiting = asyncio.create_task(ends.wait(TASK, look, 60.0))
+    while not ends.waiting:  # noqa: ASYNC110 - nobody tells
+        await asyncio.sleep(0)
+    with pytest.raises(Overloaded, match="repeat the call"):
+        await ends.wait(TASK, look, 60.0)
+    waiting.cancel()
