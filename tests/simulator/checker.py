@@ -164,8 +164,8 @@ class Checker:
             if replied.said is Said.UNKNOWN:
                 continue
             answer = replied.answers[n] if replied.said is Said.OK else replied.answers[0]
-            if answer.startswith("kept "):
-                self._kept(task, self._tasks[answer.removeprefix("kept ")], first_ms)
+            if (other := self._tasks.get(answer.removeprefix("kept "))) is not None:
+                self._kept(task, other, min(first_ms, called.asked_ms or first_ms))
             task.overtaken |= is_alone and "OVERTAKEN" in answer
             if answer == "stored":
                 self._stored(task, replied, first_ms)
@@ -183,10 +183,11 @@ class Checker:
         for other in self._keys.unsent_before(task, first_ms):
             self._end(other, f"it had expired and {task.name} got its key")
 
-    def _kept(self, task: Known, other: Known, first_ms: float) -> None:
-        """What has expired keeps no key, unless a worker has it, or it may be on its way there."""
+    def _kept(self, task: Known, other: Known, made_ms: float) -> None:
+        """What has expired keeps no key, unless a worker has it, or it may be on its way there. A repeat says what was
+        said of it when the call was made."""
         expired_ms = other.wanted.expire_at_ms + self._clocks_apart_ms
-        is_over = other.wanted.expire_at_ms and expired_ms <= first_ms and not self._is_shaken
+        is_over = other.wanted.expire_at_ms and expired_ms <= made_ms and not self._is_shaken
         if is_over and not (other.delivered or self._lost.may_be(other, self._now_ms)):
             self._wrong(f"G7: {other.name} has expired, and kept its key from {task.name}")
 
