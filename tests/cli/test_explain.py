@@ -75,6 +75,20 @@ async def beyond_what_may_be_in_hand(plight: Plight) -> TaskInfo:
     return await plight.task()
 
 
+async def beyond_two_limits(plight: Plight) -> TaskInfo:
+    await plight.works(plight.hangs)
+    await plight.client.limits.put("stripe", rate="1/m", burst=1)
+    await plight.client.queues.put("q", max_in_hand=1, limits=["stripe"])
+    await plight.task(delay=0)
+    return await plight.task()
+
+
+async def expired(plight: Plight) -> TaskInfo:
+    task = await plight.client.schedule("q", b"x", delay=1, expire_after=1)
+    await plight.server.advance(seconds=3)
+    return await plight.client.get(task.id)
+
+
 async def between_two_attempts(plight: Plight) -> TaskInfo:
     async def fails(_: Delivery) -> None:
         raise RuntimeError("no")
@@ -117,6 +131,13 @@ async def done_at_the_second_attempt(plight: Plight) -> TaskInfo:
         (stopped, "PAUSED", "timerd queues resume q"),
         (beyond_the_rate, "LIMIT", "The rate of the queue 'q' allows its next start at 2030-01-01"),
         (beyond_what_may_be_in_hand, "LIMIT", "in hand as its limit allows"),
+        (
+            beyond_two_limits,
+            "LIMIT",
+            "all of which have to let it go, longest first. Workers have as many tasks of the queue 'q' in hand as its "
+            "limit allows. The rate of the limit 'stripe' allows its next start at 2030-01-01",
+        ),
+        (expired, "OVER", "It was worth something until 2030-01-01"),
         (between_two_attempts, "RETRY", "Attempt 1 has failed; the next one is at 2030-01-01"),
         (in_hand, "IN_HAND", "A worker has it in hand: attempt 1."),
         (dead, "OVER", "Its last attempt failed: no such order"),

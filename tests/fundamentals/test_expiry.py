@@ -169,8 +169,7 @@ async def test_the_tasks_of_a_schedule_have_it_too(server: Server, client: Clien
     options = TaskOptions(expire_after=30)
     await client.schedules.create("mail", queue="mails", every=60, catch_up="all", options=options)
     await server.advance(minutes=5)
-    tasks = [
-        task async for task in client.list(queue="mails", start=server.now - timedelta(minutes=10), end=server.now)
-    ]
+    start, states = server.now - timedelta(minutes=10), [TaskState.EXPIRED]
+    tasks = [task async for task in client.list(queue="mails", start=start, end=server.now, states=states)]
     assert tasks
     assert {task.expire_time - task.fire_time for task in tasks if task.expire_time} == {timedelta(seconds=30)}

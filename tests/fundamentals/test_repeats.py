@@ -358,10 +358,15 @@ async def test_a_delay_is_known_again_when_its_request_time_is_long_ago(place: P
     assert said.outcome == ITEM_OUTCOME_STORED
 
 
+@pytest.mark.parametrize("by", ["instant", "span"])
 @pytest.mark.parametrize("form", ["unary", "columns", "items"])
-async def test_a_delay_is_known_again_when_it_would_end_after_the_task_expires(place: Place, form: str) -> None:
+async def test_a_delay_is_known_again_when_it_would_end_after_the_task_expires(
+    place: Place, form: str, by: str
+) -> None:
     """By now: it was judged when the call was made first, and who calls does not say when that was."""
     expiring, due = TaskTemplate(queue=QUEUE, expire_time=place.at(seconds=40)), Duration(seconds=30)
+    if by == "span":
+        expiring = TaskTemplate(queue=QUEUE, expire_after=Duration(seconds=10))
     unary = pb.ScheduleRequest(request_id="r", template=expiring, payload=b"one", delay=due)
     columns = pb.TaskColumns(delay_ms=[30_000, 31_000], payloads=b"onetwo", payload_lengths=[3, 3])
     items = pb.TaskItems(items=[pb.TaskItem(payload=each, delay=due) for each in (b"one", b"two")])

@@ -96,7 +96,7 @@ MUTANTS = (
         name="moved-without-asking-the-holder",
         guarantee="G8",
         file="timerd/core/protocol/move.py",
-        old='    elif answer.asked is Asked.OPEN:\n        why = "is with a worker"\n',
+        old="    elif answer.asked is Asked.OPEN:\n        why = WITH_WORKER\n",
         new="",
         breaks="a task that is with a worker is moved as well, and delivered twice",
         tests=("tests/unit/test_procedures.py::test_what_is_with_a_worker_is_not_moved",),

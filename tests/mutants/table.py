@@ -6,6 +6,7 @@ from tests.mutants import (
     of_asking,
     of_changing,
     of_delivering,
+    of_expiry,
     of_hinting,
     of_load,
     of_outbox,
@@ -32,4 +33,5 @@ MUTANTS = (
     *of_schedules.MUTANTS,
     *of_recurrence.MUTANTS,
     *of_outbox.MUTANTS,
+    *of_expiry.MUTANTS,
 )

@@ -48,7 +48,7 @@ class Sharing(RuleBasedStateMachine):
     def send(self, queue: QueueKey, tasks: int) -> None:
         allowed = self.limits.allow(queue, tasks, self.now_ms)
         if not allowed.tasks:
-            assert self.limits.held_back(queue, self.now_ms) is not None
+            assert self.limits.held_back(queue, self.now_ms)
             if allowed.next_ms == math.inf:
                 self.waiting.add(queue)
             return
@@ -95,7 +95,7 @@ class Sharing(RuleBasedStateMachine):
     @invariant()
     def who_waits_for_an_end_waits_for_something(self) -> None:
         for queue in self.waiting:
-            assert self.limits.held_back(queue, self.now_ms) is not None
+            assert self.limits.held_back(queue, self.now_ms)
 
 
 TestSharing = Sharing.TestCase

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.services.api_rig import NOW_MS, Rig, running
@@ -111,6 +112,16 @@ async def test_bad_delays_and_an_early_expiry_are_told_one_by_one(rig: Rig) -> N
     assert reply.stored == 1
     fields = {r.index: r.problem.field for r in reply.results if r.problem.message}
     assert fields == {0: "columns.delay_ms[0]", 2: "template.expire_time", 3: "columns.delay_ms[3]"}
+
+
+async def test_what_has_expired_is_told_one_by_one(rig: Rig) -> None:
+    template = task_wire.TaskTemplate(
+        queue="q", expire_after=Duration(seconds=30), soft_expire_after=Duration(seconds=30)
+    )
+    columns = wire.TaskColumns(fire_at_ms=[NOW_MS - 30_000, NOW_MS - 29_999, NOW_MS])
+    reply = await rig.stub.ScheduleBatch(request(columns, template=template))
+    assert reply.stored == 2
+    assert [r.problem.field for r in reply.results if r.problem.message] == ["template.expire_after"]
 
 
 @pytest.mark.parametrize(

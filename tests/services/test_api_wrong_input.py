@@ -37,6 +37,10 @@ def templated(**fields: Any) -> wire.ScheduleRequest:  # noqa: ANN401
     return order(template=task_wire.TaskTemplate(**({"queue": "q"} | fields)))
 
 
+def expiring(fire_s: int, **fields: Any) -> wire.ScheduleRequest:  # noqa: ANN401
+    return order(template=task_wire.TaskTemplate(queue="q", **fields), fire_time=Timestamp(seconds=fire_s))
+
+
 def retrying(**fields: Any) -> wire.ScheduleRequest:  # noqa: ANN401
     return templated(retry=task_wire.RetryPolicy(**fields))
 
@@ -113,6 +117,30 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         templated(soft_expire_after=Duration(seconds=-1)),
         "template.soft_expire_after",
         "a millisecond to 100 years",
+    ),
+    "expired before it is stored": (
+        "Schedule",
+        expiring(NOW_S - 60, expire_after=Duration(seconds=60)),
+        "template.expire_after",
+        "has passed",
+    ),
+    "expired by an instant": (
+        "Schedule",
+        expiring(NOW_S - 60, expire_time=Timestamp(seconds=NOW_S - 1)),
+        "template.expire_time",
+        "has passed",
+    ),
+    "late after it expires": (
+        "Schedule",
+        expiring(NOW_S, expire_after=Duration(seconds=60), soft_expire_after=Duration(seconds=61)),
+        "template.soft_expire_after",
+        "expires before that",
+    ),
+    "late at an instant after it expires": (
+        "Schedule",
+        expiring(NOW_S, expire_after=Duration(seconds=60), soft_expire_time=Timestamp(seconds=NOW_S + 61)),
+        "template.soft_expire_time",
+        "expires before that",
     ),
     "expire in 1970": ("Schedule", templated(expire_time=Timestamp()), "template.expire_time", "not after"),
     "bad expire": ("Schedule", templated(expire_time=Timestamp(nanos=-1)), "template.expire_time", "valid Timestamp"),

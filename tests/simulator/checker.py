@@ -68,6 +68,14 @@ class Checker:
         self._all_over = False
         self._connected: set[str] = set()
 
+    # By how much the clocks may differ of who judges an expiry, and who looks.
+    _clocks_apart_ms = 1.0
+
+    @property
+    def _is_shaken(self) -> bool:
+        """Whether a fault was a short while ago, so that holders may not answer."""
+        return False
+
     @property
     def judged_orders(self) -> int:
         return self._order.judged
@@ -156,6 +164,8 @@ class Checker:
             if replied.said is Said.UNKNOWN:
                 continue
             answer = replied.answers[n] if replied.said is Said.OK else replied.answers[0]
+            if (other := self._tasks.get(answer.removeprefix("kept "))) is not None:
+                self._kept(task, other, min(first_ms, called.asked_ms or first_ms))
             task.overtaken |= is_alone and "OVERTAKEN" in answer
             if answer == "stored":
                 self._stored(task, replied, first_ms)
@@ -170,6 +180,16 @@ class Checker:
         for other in self._keys.replaced_by(task, first_ms):
             other.replaced |= not other.over
             self._end(other, f"{task.name} took its key over")
+        for other in self._keys.unsent_before(task, first_ms):
+            self._end(other, f"it had expired and {task.name} got its key")
+
+    def _kept(self, task: Known, other: Known, made_ms: float) -> None:
+        """What has expired keeps no key, unless a worker has it, or it may be on its way there. A repeat says what was
+        said of it when the call was made."""
+        expired_ms = other.wanted.expire_at_ms + self._clocks_apart_ms
+        is_over = other.wanted.expire_at_ms and expired_ms <= made_ms and not self._is_shaken
+        if is_over and not (other.delivered or self._lost.may_be(other, self._now_ms)):
+            self._wrong(f"G7: {other.name} has expired, and kept its key from {task.name}")
 
     def _end(self, task: Known, why: str) -> None:
         if not task.over:
@@ -245,6 +265,19 @@ class Checker:
             self._looks[task.name] = replied.answers[0]
         if replied.said is Said.NOT_DONE and replied.answers[0] == "NOT_FOUND" and task.stored:
             self._wrong(f"G1: {task.name} was stored and is not found")
+        if replied.said is Said.OK:
+            self._told_of_expiry(task, replied.answers[0], called)
+
+    def _told_of_expiry(self, task: Known, state: str, called: Called) -> None:
+        """What is said to have expired is not sent after that; what has, and was never sent, is said to have."""
+        ends_ms = task.wanted.expire_at_ms
+        if state == "EXPIRED":
+            self._end(task, "it was said to have expired")
+            if ends_ms > self._now_ms + self._clocks_apart_ms:
+                self._wrong(f"G7: {task.name} is said to have expired before its time")
+        is_over = ends_ms and ends_ms + self._clocks_apart_ms <= called.at_ms and not self._is_shaken
+        if state in ("PENDING", "RETRYING") and is_over and not task.delivered:
+            self._wrong(f"G7: {task.name} has expired, and is said to be {state}")
 
     # -- workers --------------------------------------------------------------------------------------------------
 

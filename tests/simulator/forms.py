@@ -22,12 +22,14 @@ LONG_DUE_MS = 6_000
 
 class Form(StrEnum):
     """`QUEUING`: more is due than the worker takes at once. `FLOOR`: rows come in while a mark moves past them.
-    `RELOAD`: rows come in while a queue of which memory kept the beginning is brought in again."""
+    `RELOAD`: rows come in while a queue of which memory kept the beginning is brought in again. `EXPIRY`: tasks expire
+    that nobody works, and calls want their key or their end."""
 
     ANY = "any"
     QUEUING = "queuing"
     FLOOR = "floor"
     RELOAD = "reload"
+    EXPIRY = "expiry"
 
 
 def form_of(seed: int) -> Form:
@@ -35,7 +37,9 @@ def form_of(seed: int) -> Form:
         return Form.QUEUING
     if seed % 16 == 4:
         return Form.FLOOR
-    return Form.RELOAD if seed % 13 == 5 else Form.ANY
+    if seed % 13 == 5:
+        return Form.RELOAD
+    return Form.EXPIRY if seed % 25 == 24 else Form.ANY
 
 
 def shape(story: Story) -> None:
@@ -49,7 +53,9 @@ def shape(story: Story) -> None:
     budget_bytes = 120 if story.is_tight else 1 << 30
     story.config = replace(story.config, max_mark_lag_ms=600_000, memory_budget_bytes=budget_bytes)
     story.settings = replace(story.settings, max_mark_lag_ms=600_000, max_settled=200_000)
-    if story.form is Form.QUEUING:
+    if story.form is Form.EXPIRY:
+        weather.delays_ms, weather.slow_ms = (0, 1), {}
+    elif story.form is Form.QUEUING:
         weather.delays_ms, weather.slow_ms = story.random.choice(((0,), (0, 1, 3))), {}
     elif story.form is Form.RELOAD:
         weather.delays_ms, weather.slow_ms = (0, 1), {"scan": story.random.choice((10, 60))}
@@ -64,6 +70,8 @@ async def begin(story: Story) -> None:
         await _queue_up(story)
     elif story.form is Form.RELOAD:
         await _write_beside_reloads(story)
+    elif story.form is Form.EXPIRY:
+        await _let_expire(story)
     else:
         await _write_at_the_floor(story)
 
@@ -110,3 +118,20 @@ async def _write_beside_reloads(story: Story) -> None:
         due_ms = int(story.loop.now_ms) + chance((0, 5, 90))
         story.spawn(story.schedule(f"w{n}", names, tuple(Wanted(due_ms, queue, chance((0, 3))) for queue in queues)))
         await asyncio.sleep(chance((0.02, 0.05, 0.1)))
+
+
+async def _let_expire(story: Story) -> None:
+    """One task after the other has the key, and expires before a worker comes."""
+    chance = story.random.choice
+    for n in range(chance((3, 4))):
+        now_ms = int(story.loop.now_ms)
+        wanted = Wanted(now_ms + chance((0, 20)), "a", expire_at_ms=now_ms + chance((100, 200)), key="k", policy="KEEP")
+        story.spawn(story.schedule(f"x{n}", (f"x{n}.0",), (wanted,)))
+        await asyncio.sleep(chance((0.05, 0.3, 0.5)))
+        for name in list(story.ids):
+            await story.get(name)
+        if story.ids and story.random.random() < 0.5:
+            story.spawn(story.cancel(f"xc{n}", (chance(list(story.ids)),)))
+        await asyncio.sleep(0.02)
+    story.hire(("ack",), ("a", "b"))
+    await asyncio.sleep(0.5)

@@ -85,6 +85,15 @@ class Keys:
         keyed = [other for other in others if not (other.has_rival and other.was_sent_first)]
         return [other for other in keyed if 0 < other.stored_ms < first_ms]
 
+    def unsent_before(self, task: Known, first_ms: float) -> list[Known]:
+        """Of those that had its key before the call began the ones that expire and were never sent: it would not have
+        got the key otherwise."""
+        if not task.wanted.key or task.wanted.policy == "REPLACE":
+            return []
+        others = [other for other in self._tasks[task.wanted.key] if other is not task]
+        unsent = [other for other in others if other.wanted.expire_at_ms and not other.delivered]
+        return [other for other in unsent if 0 < other.stored_ms < first_ms and not other.has_rival]
+
     def cancel_asked(self, called: Called) -> None:
         """By key: whoever has it when a try first looks."""
         if called.request not in self._answered:

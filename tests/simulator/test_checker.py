@@ -496,3 +496,41 @@ def test_what_is_acked_in_the_end_was_not_answered_cancelled(tale: Tale, answer:
     tale.acked(8_020, "a")
     tale.over(60_000, a="ACKED")
     assert any("counts as acked, and CANCELLED" in sentence for sentence in tale.wrong) is is_wrong
+
+
+EXPIRING = Wanted(1_100, "a", key="k", policy="KEEP", expire_at_ms=2_000)
+
+
+def looked(tale: Tale, at_ms: float, state: str) -> None:
+    tale.reply(at_ms + 1, tale.call(at_ms, Verb.GET, "", "old"), state)
+
+
+def test_what_was_said_to_have_expired_is_not_sent(tale: Tale) -> None:
+    tale.reply(1_001, tale.schedule(1_000, "old", EXPIRING), "stored")
+    looked(tale, 1_500, "EXPIRED")
+    tale.came(1_600, "old", 1_100)
+    tale.over(60_000, old="EXPIRED")
+    assert [sentence.partition(":")[0] for sentence in tale.wrong] == ["G7", "G7"]
+
+
+def test_what_has_expired_is_not_pending_and_keeps_no_key(tale: Tale) -> None:
+    tale.reply(1_001, tale.schedule(1_000, "old", EXPIRING), "stored")
+    looked(tale, 1_500, "PENDING")
+    tale.reply(1_511, tale.schedule(1_510, "in time", KEYED), "kept old")
+    looked(tale, 2_100, "PENDING")
+    tale.reply(2_111, tale.schedule(2_110, "late", KEYED), "kept old")
+    tale.over(60_000, old="EXPIRED")
+    assert tale.wrong == [
+        "G7: old has expired, and is said to be PENDING",
+        "G7: old has expired, and kept its key from late",
+    ]
+
+
+def test_who_gets_the_key_of_what_has_expired_ends_it(tale: Tale) -> None:
+    """By a clock that was ahead of its holder's."""
+    tale.reply(1_001, tale.schedule(1_000, "old", EXPIRING), "stored")
+    tale.reply(1_991, tale.schedule(1_990, "new", KEYED), "stored")
+    tale.came(1_995, "old", 1_100)
+    tale.acked(1_996, "old")
+    tale.over(60_000, old="ACKED", new="CANCELLED")
+    assert "G7: old was delivered after it had expired and new got its key" in tale.wrong

@@ -24,6 +24,7 @@ from timerd.core.partition.rows_in_hand import RowsInHand
 from timerd.core.partition.settle_log import SettleLog
 from timerd.core.partition.sweep import WHOLE_MS
 from timerd.core.protocol.insertion import insert_carried
+from timerd.core.protocol.lookup import Located
 from timerd.core.protocol.procedures import AppendRows, AskToMove, HolderAnswer
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
@@ -219,6 +220,11 @@ def cancel_without_asking() -> AbstractContextManager[object]:
     return patch.object(OwnMachines, "answer", answer)
 
 
+def expired_at_its_turn_only() -> AbstractContextManager[object]:
+    """What has expired counts as pending until its own turn comes."""
+    return patch.object(Located, "has_expired", lambda *_: False)
+
+
 def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
     """A store that goes away half-way is told to the caller as if nothing had been written."""
     stack = ExitStack()
@@ -252,6 +258,7 @@ VARIANTS: dict[str, Variant] = {
     "ack-early": ack_confirmed_before_it_is_durable,
     "lease-forgotten": leases_forgotten_at_a_carry,
     "cancel-unasked": cancel_without_asking,
+    "expired-is-pending": expired_at_its_turn_only,
     "says-not-written": last_write_says_nothing_was_written,
     "priority-ignored": priority_ignored,
     "priority-reversed": priority_the_other_way,

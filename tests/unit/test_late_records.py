@@ -61,8 +61,8 @@ class Far:
     async def offer(self, request: OfferRows) -> Offered | None:
         return self._own.offer(request)
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
-        return False
+    async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool]:
+        return [False] * len(rows)
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         """It is found by the next sweep."""

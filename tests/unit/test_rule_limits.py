@@ -37,7 +37,7 @@ def test_who_waits_for_an_end_is_told_of_it_once() -> None:
     rig = Rig(QueueLimit(max_in_hand=3))
     assert (rig.send(10), rig.send(10)) == (3, 0)
     assert rig.limits.allow(MAIL, 10, NOW_MS) == Allowance(0, math.inf)
-    assert rig.limits.held_back(MAIL, NOW_MS) == HeldBack(math.inf, "")
+    assert rig.limits.held_back(MAIL, NOW_MS) == [HeldBack(math.inf, "")]
     rig.hand.less(1)
     rig.hand.less(1)
     assert rig.opened == [{MAIL}]
@@ -60,8 +60,8 @@ def test_nothing_is_reserved_for_what_is_not_sent() -> None:
         assert rig.limits.allow(MAIL, 100, NOW_MS).tasks == 2
     assert rig.send(2) == 2
     assert rig.limits.allow(MAIL, 100, NOW_MS) == Allowance(0, NOW_MS + 100)
-    assert rig.limits.held_back(MAIL, NOW_MS) == HeldBack(NOW_MS + 100, "")
-    assert rig.limits.held_back(OTHER, NOW_MS) is None
+    assert rig.limits.held_back(MAIL, NOW_MS) == [HeldBack(NOW_MS + 100, "")]
+    assert rig.limits.held_back(OTHER, NOW_MS) == []
 
 
 def test_after_a_start_the_burst_is_empty() -> None:
@@ -104,7 +104,7 @@ class Shared:
 def test_queues_that_list_a_limit_have_so_many_in_hand_together() -> None:
     rig = Shared(("stripe", QueueLimit(max_in_hand=5)), mail=["stripe"], other=["stripe"])
     assert [rig.send("mail", 3), rig.send("other", 9), rig.send("mail", 1)] == [3, 2, 0]
-    assert rig.limits.held_back(MAIL, NOW_MS) == HeldBack(math.inf, "stripe")
+    assert rig.limits.held_back(MAIL, NOW_MS) == [HeldBack(math.inf, "stripe")]
     # The end of a delivery of another queue lets it go.
     rig.hands[OTHER].less(1)
     assert (rig.opened, rig.send("mail", 9)) == ({MAIL}, 1)
@@ -114,10 +114,17 @@ def test_who_is_held_back_takes_from_none_of_its_limits() -> None:
     few, rate = ("few", QueueLimit(max_in_hand=1)), ("rate", QueueLimit(0, 10, 1_000, 4))
     rig = Shared(few, rate, mail=["few", "rate"], other=["rate"])
     assert [rig.send("mail", 9), rig.send("mail", 9)] == [1, 0]
-    assert rig.limits.held_back(MAIL, NOW_MS) == HeldBack(math.inf, "few")
+    assert rig.limits.held_back(MAIL, NOW_MS) == [HeldBack(math.inf, "few")]
     # Of the burst of four one is gone, however often it was asked for.
     assert rig.send("other", 9) == 3
-    assert rig.limits.held_back(OTHER, NOW_MS) == HeldBack(NOW_MS + 100, "rate")
+    assert rig.limits.held_back(OTHER, NOW_MS) == [HeldBack(NOW_MS + 100, "rate")]
+
+
+def test_of_limits_that_hold_a_queue_together_each_is_named() -> None:
+    few, rate = ("few", QueueLimit(max_in_hand=1)), ("rate", QueueLimit(0, 10, 1_000, 1))
+    rig = Shared(few, rate, mail=["few", "rate"])
+    assert rig.send("mail", 9) == 1
+    assert rig.limits.held_back(MAIL, NOW_MS) == [HeldBack(math.inf, "few"), HeldBack(NOW_MS + 100, "rate")]
 
 
 def test_of_its_own_limit_and_those_that_it_lists_the_least_counts() -> None:

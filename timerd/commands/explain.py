@@ -60,7 +60,9 @@ def why(task: TaskInfo) -> tuple[str, datetime | None, str]:
         return IN_HAND, None, f"A worker has it in hand: attempt {task.attempt}."
     has_failed = task.last_error and task.state.name != "ACKED"
     error = f" Its last attempt failed: {task.last_error}" if has_failed else ""
-    return OVER, None, f"It is over, and nothing of it is sent any more.{error}"
+    expiry = task.expire_time if task.state.name == "EXPIRED" else None
+    over = "is over" if expiry is None else f"was worth something until {shown_twice(expiry)}"
+    return OVER, None, f"It {over}, and nothing of it is sent any more.{error}"
 
 
 def register(app: typer.Typer) -> None:

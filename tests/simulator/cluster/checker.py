@@ -13,6 +13,7 @@ from dataclasses import replace
 from tests.simulator.checker import CLEAN_STOP_MS, Checker
 from tests.simulator.events import Delivered, Event, Fenced, Held, Refused, Server
 from tests.simulator.known import Known
+from timerd.services.engine.expired import CLOCKS_APART_MS
 
 # After the last fault is over, and the lease of whoever died.
 FOUND_MS = 5_000
@@ -52,6 +53,10 @@ class ClusterChecker(Checker):
         before the lease is over may come again (docs/understand/guarantees.md, "on an overrun machine")."""
         has_just_come = self._now_ms < self._came_ms + 4 * self._way_ms
         return int(3 * self._skew_ms + (4 if has_just_come else 2) * self._way_ms)
+
+    @property
+    def _clocks_apart_ms(self) -> float:  # type: ignore[override]
+        return CLOCKS_APART_MS + 2 * self._skew_ms
 
     @property
     def _is_shaken(self) -> bool:

@@ -17,7 +17,7 @@ from timerd.core.partition.effects import (
 from timerd.core.partition.holding import Asked, HoldingSettings, Offered, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine, is_outlasted
-from timerd.core.partition.pending_outcomes import BY_WORD
+from timerd.core.partition.pending_outcomes import BY_WORD, UNMARKED
 from timerd.core.partition.recent_ends import FOR_GOOD
 from timerd.core.partition.reload import Reload, put_together
 from timerd.core.partition.settled_index import SettledIndex, keys_in
@@ -42,6 +42,7 @@ __all__ = [
     "Reload",
     "HoldingSettings",
     "SettledIndex",
+    "UNMARKED",
     "WriteCarried",
     "WriteSettled",
     "carried_row",

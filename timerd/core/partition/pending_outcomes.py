@@ -15,10 +15,13 @@ from timerd.model.settle import Outcome
 Pending = tuple[Outcome, bytes]
 # How a task ends by what a worker said alone: that speaks of one generation, and a task may live again after it.
 BY_WORD = frozenset((Outcome.ACKED, Outcome.DEAD))
+# No call has marked it, so its record alone tells of it after a crash.
+UNMARKED = BY_WORD | {Outcome.EXPIRED}
 
 
 class PendingOutcomes:
-    """Keeps an outcome of a task by its digest, of a generation (BY_WORD) by its delivery id, of a row by its key.
+    """Keeps an outcome of a task by its digest, of a generation (UNMARKED) by its delivery id, of a row by its key. A
+    move takes an expiry along, so what had expired before it has not after it.
     `in_hand`: tasks that a worker had when their outcome was given, by digest, with the request that gave it."""
 
     def __init__(self) -> None:
@@ -46,7 +49,7 @@ class PendingOutcomes:
         known = self.of_task(key)
         if known is not None:
             return known[1]
-        of_all = outcome not in BY_WORD
+        of_all = outcome not in UNMARKED
         self._has_words |= not of_all
         self._given[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
         return request

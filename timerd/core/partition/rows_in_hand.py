@@ -25,7 +25,7 @@ from timerd.core.partition.row_gates import ExpiryGate, MoveGate, OutcomeGate
 from timerd.core.partition.settled_index import SettledIndex
 from timerd.core.taken import CANARY, LAST, QueueKey, Taken
 from timerd.model.identity import RowKey
-from timerd.model.outcomes import OUTCOME_OF_MARK
+from timerd.model.outcomes import outcome_of
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
 from timerd.model.settle import Outcome
@@ -57,7 +57,7 @@ class RowsInHand:
     def mark(self, marks: Sequence[Mark]) -> None:
         """Before the rows they speak of are merged."""
         for m in marks:
-            if (outcome := OUTCOME_OF_MARK.get(m.kind)) is not None:
+            if (outcome := outcome_of(m)) is not None:
                 self.outcomes.give(m.key, outcome, m.value)
             elif m.kind == MarkKind.FORWARD:
                 self.outcomes.refuse([m.key])

@@ -15,7 +15,7 @@ from timerd.core.partition.recent_ends import RecentEnds
 from timerd.core.partition.requeues import Requeues
 from timerd.core.partition.settled_index import Entries, SettledIndex, keys_of
 from timerd.model.identity import RowKey
-from timerd.model.outcomes import MARK_OF_OUTCOME
+from timerd.model.outcomes import mark_kind
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup
 from timerd.model.settle import Carry, Outcome, SettleRecord, unsent_note
@@ -154,8 +154,8 @@ def _taken_along(groups: Sequence[CarriedGroup], outcomes: PendingOutcomes, bloc
     for partition, row in groups if outcomes or blocked else ():
         key = row.keys()[0]
         outcome, request = outcomes.of_task(key) or (None, b"")
-        if outcome in MARK_OF_OUTCOME:
-            given.append(Mark(partition, key, MARK_OF_OUTCOME[outcome], request))
+        if outcome is not None and (kind := mark_kind(outcome)) is not None:
+            given.append(Mark(partition, key, kind, request))
         if key.digest in blocked:
             row.columns["flags"] |= FLAG_MOVED_IN
     return given

@@ -1,6 +1,6 @@
 """The procedures of the protocol: what callers and holders do at the store, in which order."""
 
-from timerd.core.protocol.cancel import Cancelled, end_task, said_for_good
+from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, said_for_good
 from timerd.core.protocol.cancel_many import end_many
 from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried, insert_repeated
 from timerd.core.protocol.keys import (
@@ -17,7 +17,7 @@ from timerd.core.protocol.keys import (
 from timerd.core.protocol.late_failure import free_position, waits_for
 from timerd.core.protocol.late_look import look_at_many
 from timerd.core.protocol.late_record import tell_end
-from timerd.core.protocol.lookup import Located, from_letter, locate
+from timerd.core.protocol.lookup import HEARD_OF_MS, Located, from_letter, locate
 from timerd.core.protocol.message_place import (
     Call,
     Forgotten,
@@ -90,6 +90,7 @@ __all__ = [
     "FindSettledMany",
     "FindVacant",
     "Forgotten",
+    "HEARD_OF_MS",
     "HintRows",
     "HolderAnswer",
     "Inserted",
@@ -115,6 +116,7 @@ __all__ = [
     "Vacant",
     "Wish",
     "activate",
+    "end_expired",
     "end_many",
     "end_task",
     "free_position",

@@ -17,6 +17,7 @@ from timerd.core.protocol.lookup import Located, home_of, locate, unwritten
 from timerd.core.protocol.procedures import (
     AskInHand,
     AskToEnd,
+    AskToMove,
     Ending,
     Find,
     FindSettled,
@@ -27,7 +28,7 @@ from timerd.core.protocol.procedures import (
 from timerd.core.protocol.request_memory import recall, remember
 from timerd.model.errors import Unavailable
 from timerd.model.identity import TaskId, generation_of
-from timerd.model.outcomes import MARK_OF_OUTCOME
+from timerd.model.outcomes import BY_EXPIRY, MARK_OF_OUTCOME, mark_kind, outcome_of
 from timerd.model.registers import Place
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Mark, MarkKind
@@ -65,6 +66,10 @@ GRAVITY = (
 )
 
 
+# Of what has expired: how its holder answered. Whatever else it says, it is over.
+_EXPIRED_AS = {Cancelled.PENDING: Asked.SILENT, Cancelled.IN_FLIGHT: Asked.OPEN}
+
+
 def end_task(
     task: TaskId,
     outcome: Outcome,
@@ -79,7 +84,7 @@ def end_task(
     life that a move gave it meanwhile, which has not fired. `now_ms`: what is said of a dead letter is remembered, for
     the task may live again when the call is repeated, and IN_FLIGHT, for the worker may be gone by then; 0: it is
     not. `is_marked`: this very try has marked the task before, which no earlier one had, so it is no repeat."""
-    here = yield from locate(task)
+    here = yield from _located(task, outcome, now_ms)
     mine, is_repeat = False, not is_marked and _is_marked_by(here, outcome, request)
     if is_repeat and (before := (yield from _said_before(task, request, now_ms))) is not None:
         return before
@@ -106,7 +111,7 @@ def end_task(
         if (before := (yield from _said_of_earlier_life(task, here, request, now_ms))) is not None:
             return before
         pending, value = _pending_outcome(here, outcome, request)
-        yield SetMarks([Mark(place.partition, place.key, MARK_OF_OUTCOME[pending], value) for place in here.places])
+        yield _marks(here, pending, value)
         again = yield from locate(task)
         if again.places != here.places:
             mine = mine or (yield from _is_marked(here.place, MARK_OF_OUTCOME[outcome], request))
@@ -115,13 +120,45 @@ def end_task(
         said = yield from _ask(again, pending, value, _Try(outcome, request, mine, is_repeat))
         if said is Outcome.FORWARDED:
             # A call that writes it elsewhere reads the mark after it has pointed there; it may have died before that.
-            is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
-            said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
+            said = _by_mark(again, outcome, request)
         if isinstance(said, Cancelled):
             # Two tries that marked it at once have both met no mark, so this may be no repeat and yet not the first.
             said = yield from _said_by_all_tries(task, again, request, said, now_ms)
             return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
+
+
+def _located(task: TaskId, outcome: Outcome, now_ms: int) -> Procedure[Located]:
+    """Of a cancel: what has expired by then has ended."""
+    here = yield from locate(task)
+    if outcome is Outcome.CANCELLED and now_ms and here.has_expired(now_ms):
+        yield from end_expired(task, here)
+        here = yield from locate(task)
+    return here
+
+
+def end_expired(task: TaskId, here: Located) -> Procedure[Asked]:
+    """What `has_expired` by one clock is over for all: the steps of a cancel, so that no instance whose clock is behind
+    sends it after that, nor one that starts with another clock. ENDED: nothing of it starts any more. OPEN: a worker
+    has it, or it lives again, or who holds it does not say so, and nothing was done. SILENT: it is marked, and its
+    holder did not answer. It is asked first, for the mark would end the row of what a worker has, too."""
+    for place in here.places:
+        answer: HolderAnswer = yield AskToMove(place.partition, place.key)
+        if answer.asked in (Asked.OPEN, Asked.SILENT):
+            return Asked.OPEN
+    life = generation_of(here.place.key.version)
+    while here.rows is not None and not _is_over(here):
+        if generation_of(here.place.key.version) != life:
+            return Asked.OPEN
+        yield _marks(here, Outcome.EXPIRED, BY_EXPIRY)
+        again = yield from locate(task)
+        if again.places == here.places:
+            said = yield from _ask(again, Outcome.EXPIRED, BY_EXPIRY, _Try(Outcome.EXPIRED, BY_EXPIRY, mine=False))
+            if isinstance(said, Cancelled) or said is Outcome.FORWARDED:
+                return _EXPIRED_AS.get(said, Asked.ENDED) if isinstance(said, Cancelled) else Asked.ENDED
+            again = yield from locate(task)
+        here = again
+    return Asked.ENDED
 
 
 def _said_of_ended(task: TaskId, here: Located, asked: _Try, now_ms: int) -> Procedure[Cancelled]:
@@ -239,8 +276,17 @@ def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Can
     return (yield from _conclude(here, answer, _Try(Outcome.ACKED, request, mine)))
 
 
+def _marks(here: Located, outcome: Outcome, value: bytes) -> SetMarks:
+    kind = mark_kind(outcome)
+    assert kind is not None
+    return SetMarks([Mark(place.partition, place.key, kind, value) for place in here.places])
+
+
 def _pending_outcome(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:
-    """What was purged is not cancelled as well, nor the other way round: the first of the two stays."""
+    """What was purged is not cancelled as well, nor the other way round: the first of the two stays. So does what has
+    expired."""
+    if outcome in (Outcome.CANCELLED, Outcome.PURGED) and here.mark(MarkKind.CANCELLED) == BY_EXPIRY:
+        return Outcome.EXPIRED, BY_EXPIRY
     other = {Outcome.CANCELLED: Outcome.PURGED, Outcome.PURGED: Outcome.CANCELLED}.get(outcome)
     value = here.mark(MARK_OF_OUTCOME[other]) if other is not None else None
     if other is None or value is None or here.mark(MARK_OF_OUTCOME[outcome]) is not None:
@@ -253,11 +299,10 @@ def _mark_here(here: Located) -> Procedure[None]:
     once `verified` has passed it, so the end is written where the task lives before it is told. The row that waits
     there is over now, not when its instant comes."""
     outcome = here.ending.outcome
-    kind = MARK_OF_OUTCOME.get(outcome) if outcome is not None else None
-    value = here.first(kind) if kind is not None else None
-    if outcome is not None and kind is not None and value is not None and here.mark(kind) is None:
-        yield SetMarks([Mark(here.place.partition, here.place.key, kind, value)])
-        yield AskToEnd(here.place.partition, here.place.key, outcome, value)
+    mark = next((m for m in here.marks if outcome is not None and outcome_of(m) is outcome), None)
+    if outcome is not None and mark is not None and here.mark(mark.kind) is None:
+        yield SetMarks([Mark(here.place.partition, here.place.key, mark.kind, mark.value)])
+        yield AskToEnd(here.place.partition, here.place.key, outcome, mark.value)
 
 
 def _is_marked(place: Place, kind: MarkKind, request: bytes) -> Procedure[bool]:
@@ -284,8 +329,9 @@ def _conclude(here: Located, answer: HolderAnswer, asked: _Try) -> Procedure[Can
         return Cancelled.IN_FLIGHT
     if answer.asked is Asked.WAITING:
         # Whose cancel it was the marks say, which stay: the holder may not have heard of one that came before.
-        first = here.first(MARK_OF_OUTCOME[outcome]) if outcome is not Outcome.ACKED else answer.request
-        return Cancelled.CANCELLED if first == request else Cancelled.ALREADY_CANCELLED
+        if outcome is not Outcome.ACKED:
+            return _by_mark(here, outcome, request)
+        return Cancelled.CANCELLED if answer.request == request else Cancelled.ALREADY_CANCELLED
     settled = answer.outcome
     if answer.asked is not Asked.ENDED:
         ending: Ending = yield FindSettled(here.place.partition, here.place.key)
@@ -295,8 +341,18 @@ def _conclude(here: Located, answer: HolderAnswer, asked: _Try) -> Procedure[Can
     if settled is None and (before := _marked_otherwise(here, outcome)) is not None:
         return before
     if settled is None:
-        return Cancelled.CANCELLED if here.first(MARK_OF_OUTCOME[outcome]) == request else Cancelled.ALREADY_CANCELLED
+        return _by_mark(here, outcome, request)
     return settled if settled in ONWARD else _ended(here, settled, request, mine=asked.mine and settled is outcome)
+
+
+def _by_mark(here: Located, outcome: Outcome, request: bytes) -> Cancelled:
+    """Of a row that ends by its first mark of that kind."""
+    kind = mark_kind(outcome)
+    first = here.first(kind) if kind is not None else None
+    if first == request:
+        return Cancelled.CANCELLED
+    has_expired = here.first(MarkKind.CANCELLED) == BY_EXPIRY
+    return Cancelled.ALREADY_FIRED if has_expired else Cancelled.ALREADY_CANCELLED
 
 
 def _marked_otherwise(here: Located, outcome: Outcome) -> Cancelled | None:
@@ -304,6 +360,8 @@ def _marked_otherwise(here: Located, outcome: Outcome) -> Cancelled | None:
     only the mark says so as long as nobody has read the row."""
     if outcome is not Outcome.ACKED:
         return Cancelled.ALREADY_FIRED if here.mark(MarkKind.ACKED) is not None else None
+    if here.mark(MarkKind.CANCELLED) == BY_EXPIRY:
+        return Cancelled.ALREADY_FIRED
     is_cancelled = here.mark(MarkKind.CANCELLED) is not None or here.mark(MarkKind.PURGED) is not None
     return Cancelled.ALREADY_CANCELLED if is_cancelled else None
 

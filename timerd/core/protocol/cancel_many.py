@@ -74,9 +74,12 @@ class EndedMany(NamedTuple):
     marked: Set[bytes] = frozenset()
 
 
-def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes) -> Procedure[EndedMany]:
+def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes, now_ms: int = 0) -> Procedure[EndedMany]:
+    """`now_ms`: what has expired by then goes the long way; 0: it is as everything else."""
     homes = _home_keys(tasks)
     groups = yield from _plain(_by_home(tasks, homes))
+    if outcome is Outcome.CANCELLED and now_ms:
+        groups = _without(groups, (yield from _expired(groups, now_ms)))
     if not groups:
         return EndedMany([None] * len(tasks))
     plain, kind = groups, MARK_OF_OUTCOME[outcome]
@@ -231,6 +234,22 @@ def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
         for group, bare in zip(groups, looked.bare, strict=True)
     ]
     return _without([group for group in alive if group.keys], looked.moved)
+
+
+def _expired(groups: Sequence[Group], now_ms: int) -> Procedure[Set[bytes]]:
+    """Digests of what has expired. What is not due has not."""
+    due = [
+        group.only([key.position_ms <= now_ms for key in group.keys]) for group in groups if _may_be_due(group, now_ms)
+    ]
+    if not (due := [group for group in due if group.keys]):
+        return frozenset()
+    found: list[list[Found]] = yield Together([Find(group.partition, list(places_of(group.keys))) for group in due])
+    rows = [place.rows for places in found for place in places if len(place.rows)]
+    return {each.digests()[0] for each in rows if 0 < each.expiry_ms(0) <= now_ms}
+
+
+def _may_be_due(group: Group, now_ms: int) -> bool:
+    return group.partition.bucket_ms <= now_ms
 
 
 def _settled_of(group: Group) -> FindSettledMany:

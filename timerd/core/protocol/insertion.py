@@ -32,7 +32,7 @@ from timerd.core.protocol.procedures import (
     SetMarks,
 )
 from timerd.model.identity import RowKey
-from timerd.model.outcomes import OUTCOME_OF_MARK
+from timerd.model.outcomes import outcome_of
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Place
 from timerd.model.rows import FLAG_CARRIED, RowGroup, concat
@@ -114,8 +114,11 @@ def _tell_before(given: Sequence[Mark]) -> Procedure[Set[Partition]]:
     yield SetMarks(given)
     silent: set[Partition] = set()
     for mark in given:
+        outcome = outcome_of(mark)
+        if outcome is None:
+            continue
         key = unwritten(Place(mark.partition, mark.key))
-        answer: HolderAnswer = yield AskToEnd(mark.partition, key, OUTCOME_OF_MARK[mark.kind], mark.value)
+        answer: HolderAnswer = yield AskToEnd(mark.partition, key, outcome, mark.value)
         if answer.asked is Asked.SILENT:
             silent.add(mark.partition)
     return silent
@@ -274,7 +277,7 @@ def _standing(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
         for own, place in zip(here, found, strict=True):
             forward = _forward_of(own.key, place) or own
             standing.append(forward)
-            given = [m for m in place.marks if m.kind in OUTCOME_OF_MARK and m.key == own.key]
+            given = [m for m in place.marks if outcome_of(m) is not None and m.key == own.key]
             if given:
                 yield from _end_at(forward, given)
     return standing
@@ -283,7 +286,9 @@ def _standing(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
 def _end_at(forward: Mark, given: Sequence[Mark]) -> Procedure[None]:
     target, key = _pointed(forward)
     yield SetMarks([Mark(target, key, mark.kind, mark.value) for mark in given])
-    yield AskToEnd(target, key, OUTCOME_OF_MARK[given[0].kind], given[0].value)
+    first = outcome_of(given[0])
+    assert first is not None
+    yield AskToEnd(target, key, first, given[0].value)
 
 
 def _pointed(forward: Mark) -> tuple[Partition, RowKey]:

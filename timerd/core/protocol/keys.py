@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import TypeVar
 
 from timerd.core.partition import Asked
-from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.cancel import Cancelled, end_expired, end_task
 from timerd.core.protocol.late_record import tell_end
 from timerd.core.protocol.lookup import ENDS, Located, locate
 from timerd.core.protocol.past_keys import Had, had_key, has_had_key, is_of, latest_ms, names_of
@@ -74,7 +74,7 @@ def reserve(
         held_ms = latest_ms(entry) if entry is not None and not is_of(entry, mine) else 0
         if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms()):
             return Reserved(refused=of_this_try(overtaken("got the key", asked_ms, held_ms)))
-        alive, unsure = yield from _holders(current, mine)
+        alive, unsure = yield from _holders(current, mine, now_ms())
         if alive and policy is not Conflict.REPLACE:
             return Reserved(taken_by=alive[0])
         old = alive + unsure
@@ -211,19 +211,19 @@ def keep(name: RegisterKey, digest: bytes, latest_ms: int) -> Procedure[None]:
         yield TryCas(Cas(name, current, current or b"", latest_ms + KEY_RETENTION_MS))
 
 
-def other_holder(name: RegisterKey, mine: TaskId) -> Procedure[TaskId | None]:
+def other_holder(name: RegisterKey, mine: TaskId, now_ms: int) -> Procedure[TaskId | None]:
     """Another living task that has the key."""
     current: bytes | None = yield ReadRegister(name)
-    alive, _ = yield from _holders(current, mine)
+    alive, _ = yield from _holders(current, mine, now_ms)
     return alive[0] if alive else None
 
 
-def regain(name: RegisterKey, mine: TaskId, latest_ms: int) -> Procedure[TaskId | None]:
+def regain(name: RegisterKey, mine: TaskId, latest_ms: int, now_ms: int = 0) -> Procedure[TaskId | None]:
     """Of a task that is about to live again: it has the key once more, or another living task has it (the answer).
     What is stored is not what was: who read that before, and saw this task dead, does not get the key by it."""
     for _ in range(MAX_TRIES):
         current: bytes | None = yield ReadRegister(name)
-        alive, unsure = yield from _holders(current, mine)
+        alive, unsure = yield from _holders(current, mine, now_ms)
         if alive:
             return alive[0]
         was_active = current is not None and KeyEntry.from_bytes(current).active
@@ -274,7 +274,9 @@ def _as_named_before(current: bytes | None, mine: TaskId) -> list[str]:
     return [text for text, task in known.items() if task is not None and task.digest == mine.digest]
 
 
-def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskId, ...], tuple[TaskId, ...]]]:
+def _holders(
+    current: bytes | None, mine: TaskId, now_ms: int
+) -> Procedure[tuple[tuple[TaskId, ...], tuple[TaskId, ...]]]:
     """The live tasks that have the key. None: it is free, or its task ended, or its writer died before the row. More
     than one: who took it over died, or has not come so far, before the others were cancelled. A task whose end a crash
     would undo has not ended: it would live again, without the key by which it is found. And those of which nobody has
@@ -288,7 +290,7 @@ def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskI
     for task in map(parse_task_id, (entry.task_id, *entry.replaces)):
         if task is None or task.digest == mine.digest:
             continue
-        said = yield from _lives(task)
+        said = yield from _lives(task, now_ms)
         if said is Asked.SILENT:
             unsure.append(task)
         elif said is not Asked.ENDED:
@@ -296,9 +298,12 @@ def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskI
     return tuple(alive), tuple(unsure)
 
 
-def _lives(task: TaskId) -> Procedure[Asked]:
-    """ENDED: it does not. SILENT: it may, though something says that it is over."""
+def _lives(task: TaskId, now_ms: int) -> Procedure[Asked]:
+    """ENDED: it does not. SILENT: it may, though something says that it is over. What has expired is ended now: before
+    that another instance, whose clock is behind, may send it beside the task that gets its key."""
     here = yield from locate(task, durable=True)
+    if now_ms and here.has_expired(now_ms):
+        return (yield from end_expired(task, here))
     if here.rows is None:
         return Asked.ENDED
     if here.ending.outcome is not None:

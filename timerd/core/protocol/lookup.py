@@ -13,6 +13,7 @@ import numpy as np
 from timerd.core.partition import carried_row
 from timerd.core.protocol.procedures import Ending, Find, FindSettled, Procedure, ReadRegister, TryCas
 from timerd.model.identity import RowKey, TaskId, generation_of
+from timerd.model.outcomes import outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key
 from timerd.model.rows import RowGroup, single_row
@@ -23,6 +24,8 @@ from timerd.model.task import Extra
 MAX_HOPS = 10_000
 # Marks by which a task was ended by a call.
 ENDS = frozenset((MarkKind.CANCELLED, MarkKind.PURGED))
+# A worker that has what was taken over with its lease is heard of within this time.
+HEARD_OF_MS = 5_000
 # What a record says of a row that no holder has taken in; where the task was moved to, `moves` says.
 NOT_TAKEN_IN = (None, Outcome.FORWARDED, Outcome.MOVED)
 
@@ -57,6 +60,21 @@ class Located:
     def first(self, kind: MarkKind) -> bytes | None:
         """Value of the earliest mark on the way: a task that was ended stays so wherever it was carried meanwhile."""
         return next((m.value for m in self.marks if m.kind == kind), None)
+
+    def has_expired(self, now_ms: int) -> bool:
+        """Whether its row is not to be sent any more, for what its expiry says and nothing else does. Its holder knows
+        whether a worker has it from before that. A row behind its own expiry is never sent."""
+        if self.rows is None or self.ending.outcome is not None or any(map(self._ends, self.marks)):
+            return False
+        lease_ms = self.rows.extra_of(0).lease_until_ms
+        if lease_ms and now_ms < lease_ms + HEARD_OF_MS:
+            return False
+        return 0 < self.rows.expiry_ms(0) <= max(now_ms, self.place.key.position_ms)
+
+    def _ends(self, mark: Mark) -> bool:
+        is_of_task = mark.kind in ENDS and outcome_of(mark) is not Outcome.EXPIRED
+        is_of_life = generation_of(mark.key.version) == generation_of(self.place.key.version)
+        return outcome_of(mark) is not None and (is_of_task or is_of_life)
 
     def mark(self, kind: MarkKind) -> bytes | None:
         """Value of a mark on the row."""

@@ -35,6 +35,7 @@ from timerd.core.protocol.procedures import (
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, ATTEMPT_MASK, RowKey, TaskId, generation_of
 from timerd.model.instants import shown
+from timerd.model.outcomes import BY_EXPIRY, outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
 from timerd.model.rows import FLAG_MOVED_IN, FLAGS_OF_TASK, RowGroup, single_row
@@ -58,7 +59,9 @@ class Withdrawn(Enum):
 # Beyond this nothing expires: the store's own limit (Cassandra: 20 years).
 NEVER_EXPIRES_MS = 19 * 365 * 86_400_000
 SILENT = "is held by an instance that does not answer"
+WITH_WORKER = "is with a worker"
 RETRY_AFTER_MS = 2_000
+_EXPIRED = "The task has ended (expired): it cannot be moved. Schedule a new one."
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +92,13 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
             return answered_ms
         refuse_overtaken(here.move, wish.asked_ms, wish.time_ms() if wish.time_ms is not None else wish.now_ms)
     rows = _movable(here, wish)
+    if here.has_expired(wish.now_ms):
+        yield from _refuse_over(here)
+    _refuse_expired(rows.template_of(0).expiry_ms(wish.fire_at_ms), wish)
     if wish.revive is not None:
         rows = _with_history(rows, wish.revive.history)
     if wish.revive is not None and rows.extra_of(0).key:
-        _refuse_key(rows, (yield from other_holder(_key_of(rows), task)))
+        _refuse_key(rows, (yield from other_holder(_key_of(rows), task, wish.now_ms)))
     move, stored = yield from _announce(task, here, wish)
     if rows.extra_of(0).key:
         yield from _take_key_along(task, rows, wish, move, stored)
@@ -169,13 +175,14 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
     ended = next((each.ending.outcome for each in (here, *here.others) if each.ending.outcome is not None), None)
     if ended is not None and not (wish.revive is not None and ended is Outcome.DEAD):
         raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")
+    if here.first(MarkKind.CANCELLED) == BY_EXPIRY:
+        raise Precondition(_EXPIRED, "HAS_ENDED")
     if here.first(MarkKind.CANCELLED) is not None or here.first(MarkKind.PURGED) is not None:
         raise Precondition("The task was cancelled: it cannot be moved.", "CANCELLED")
     if wish.revive is None and any(_is_acked(m, here.place.key) for m in here.marks):
         raise Precondition("The task has ended (acked): it cannot be moved.", "HAS_ENDED")
     if here.rows.extra_of(0).lease_until_ms > wish.now_ms:
         raise Precondition("The task is with a worker: it cannot be moved any more.", "HAS_FIRED")
-    _refuse_expired(here.rows.template_of(0).expiry_ms(wish.fire_at_ms), wish)
     _refuse_foreign(here.rows)
     return here.rows
 
@@ -183,6 +190,19 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
 def _is_acked(mark: Mark, key: RowKey) -> bool:
     """Its delivery is over, also where no record says so yet."""
     return mark.kind is MarkKind.ACKED and generation_of(mark.key.version) == generation_of(key.version)
+
+
+def _refuse_over(here: Located) -> Procedure[None]:
+    """A move takes an expiry along only as long as it is not over. Nothing is written, so its holder says besides
+    whether a worker has it."""
+    _, why = yield from _ask(here.place)
+    if why == SILENT:
+        raise Unavailable(
+            f"The task {SILENT}: try again in some seconds.", "HOLDER_SILENT", retry_after_ms=RETRY_AFTER_MS
+        )
+    if why == WITH_WORKER:
+        raise Precondition(f"The task {why}: it cannot be moved any more.", "HAS_FIRED")
+    raise Precondition(_EXPIRED, "HAS_ENDED")
 
 
 def _refuse_expired(expire_at_ms: int, wish: Wish) -> None:
@@ -226,7 +246,7 @@ def _take_key_along(task: TaskId, rows: RowGroup, wish: Wish, move: Move, stored
     if wish.revive is None:
         yield from keep(_key_of(rows), task.digest, move.latest_ms)
         return
-    holder = yield from regain(_key_of(rows), task, move.latest_ms)
+    holder = yield from regain(_key_of(rows), task, move.latest_ms, wish.now_ms)
     if holder is not None:
         yield from _decide(task, move, stored, MoveState.FAILED)
         _refuse_key(rows, holder)
@@ -327,7 +347,9 @@ def _ask(place: Place) -> Procedure[tuple[Outcome | None, str]]:
     if answer.asked is Asked.SILENT:
         why = SILENT
     elif answer.asked is Asked.OPEN:
-        why = "is with a worker"
+        why = WITH_WORKER
+    elif any(outcome_of(m) is Outcome.EXPIRED and m.key == key for m in found.marks):
+        why = _has_ended(Outcome.EXPIRED)
     elif any(m.kind in (MarkKind.CANCELLED, MarkKind.PURGED) and m.key == key for m in found.marks):
         why = "was cancelled"
     elif outcome is None and any(_is_acked(m, key) for m in found.marks):

@@ -78,16 +78,16 @@ class RuleLimits:
         counts = self._counts(queue, rules, now_ms)
         return Allowance(0, math.inf) if counts is None else self._within(counts, queue, tasks, now_ms)
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
-        """By the limit that does so for longest. None: all of them allow one more now."""
+    def held_back(self, queue: QueueKey, now_ms: int) -> list[HeldBack]:
+        """By which of its limits, the one that does so for longest first. None of them: they allow one more now."""
         rules = self._known.find(queue)
         if rules is None or not rules.is_limited:
-            return None
+            return []
         counts = self._counts(queue, rules, now_ms)
         if counts is None:
-            return HeldBack(math.inf, "")
+            return [HeldBack(math.inf, "")]
         asked = [(self._allowed(count, 1, now_ms), count.name) for count in counts]
-        return max([HeldBack(each.next_ms, name) for each, name in asked if not each.tasks], default=None)
+        return sorted([HeldBack(each.next_ms, name) for each, name in asked if not each.tasks], reverse=True)
 
     def sent(self, sent: Slice) -> float:
         applied = self._applied.get(sent.queue) if self._applied else None

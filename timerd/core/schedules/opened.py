@@ -14,6 +14,7 @@ from timerd.core.protocol import (
     Located,
     NotTakenIn,
     Procedure,
+    end_expired,
     end_task,
     locate,
     tell_end,
@@ -21,10 +22,11 @@ from timerd.core.protocol import (
 from timerd.core.schedules.occurrences import trigger_row
 from timerd.core.schedules.overlap import decide, noted
 from timerd.core.schedules.world import World, place_rows, times_of
-from timerd.model.outcomes import MARK_OF_OUTCOME
+from timerd.model.outcomes import BY_EXPIRY, MARK_OF_OUTCOME
 from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.schedules import Definition, Schedule, Tick, prefix_of
 from timerd.model.settle import Outcome
+from timerd.model.storage import MarkKind
 
 ENDS = frozenset((Outcome.ACKED, Outcome.DEAD, Outcome.EXPIRED, Outcome.CANCELLED, Outcome.PURGED))
 BY_CALL = (Outcome.CANCELLED, Outcome.PURGED)
@@ -62,8 +64,18 @@ def _looked_at(opened: OpenedOccurrence, world: World) -> Procedure[tuple[bool, 
     if here.rows is None:
         # What lives on is found, wherever it was carried.
         return world.now_ms() > opened.place_ms + world.retention_ms, None
+    if here.has_expired(world.now_ms()):
+        return (yield from _expired(opened, here))
     outcome = yield from _end_of(opened, here)
     return outcome is not None, outcome
+
+
+def _expired(opened: OpenedOccurrence, here: Located) -> Procedure[tuple[bool, Outcome | None]]:
+    """Its turn may not come for long: it is ended now, so that nobody sends it beside the next one."""
+    said = yield from end_expired(opened.task, here)
+    if said is Asked.SILENT:
+        raise NotTakenIn
+    return said is Asked.ENDED, Outcome.EXPIRED
 
 
 def _end_of(opened: OpenedOccurrence, here: Located) -> Procedure[Outcome | None]:
@@ -74,6 +86,8 @@ def _end_of(opened: OpenedOccurrence, here: Located) -> Procedure[Outcome | None
         if said is Asked.SILENT:
             raise NotTakenIn
         return outcome if said is Asked.ENDED else None
+    if here.first(MarkKind.CANCELLED) == BY_EXPIRY:
+        return Outcome.EXPIRED if (yield from end_expired(opened.task, here)) is Asked.ENDED else None
     if any(here.first(MARK_OF_OUTCOME[each]) is not None for each in BY_CALL):
         # A call has cancelled it while it waited somewhere that nobody holds.
         return Outcome.CANCELLED if (yield from cancel(opened)) else None
@@ -89,7 +103,7 @@ def cancel(opened: OpenedOccurrence) -> Procedure[bool]:
         if said is not Cancelled.ALREADY_FIRED:
             return said in NOBODY_HAS_IT
         here = yield from locate(opened.task, durable=True)
-        if here.ending.outcome in ENDS:
+        if here.ending.outcome in ENDS or here.first(MarkKind.CANCELLED) == BY_EXPIRY:
             return True
 
 

@@ -36,7 +36,7 @@ class TaskState(_WireEnum):
         ACKED: a worker has acknowledged it.
         CANCELLED: a cancel has ended it.
         DEAD: its attempts are used up, or a worker rejected it; `dead_letters` shows it.
-        EXPIRED: it was not delivered before its `expire_at`.
+        EXPIRED: it was not delivered before its `expire_at`, or its `expire_after` is over.
         PURGED: a purge has removed it.
         FINISHED: it ended so long ago (24 h by default) that the server no longer keeps how.
         RETRYING: an attempt has failed, and the next one has not begun.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from timerd.core.regulation import HeldBack
@@ -23,8 +24,8 @@ class QueueRules(Protocol):
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
         ...
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
-        """By which limit, and until when. None: its limits allow one more now."""
+    def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
+        """By which limits, and until when, the longest first. None of them: they allow one more now."""
         ...
 
 
@@ -40,5 +41,5 @@ class NoRules:
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         return now_ms
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
-        return None
+    def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
+        return ()

@@ -19,10 +19,10 @@ from timerd.core.taken import QueueKey
 from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS
 from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
-from timerd.model.instants import shown
 from timerd.model.rows import PREFIX, ROW, RowGroup, record
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
 from timerd.services.calls.due_times import ANY_DIFFERENCE_MS, DueClock, check_delay, check_fire_at, clock_of, ms_from
+from timerd.services.calls.expiries import Int64s, bad_expiries, check_expiries, check_instant
 from timerd.services.calls.fields import key_of, limit_count, namespace_of, quoted, request_id_of
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.templates import Common, common_of
@@ -34,7 +34,6 @@ ScheduleCall = wire.ScheduleRequest | wire.ScheduleBatchRequest
 _SIZES = struct.Struct("<QQQQ")
 _INT64 = struct.Struct("<q")
 NO_RULES = NoRules()
-Int64s = npt.NDArray[np.int64]
 NO_KEYS: Mapping[int, tuple[str, Conflict]] = {}
 
 
@@ -50,11 +49,12 @@ class Draft:
 
 @dataclass(slots=True)
 class Rules:
-    """What holds for all tasks of one message. `knows_origin`: from when delays count. Nobody knows it of a repeat that
-    does not say when it was made."""
+    """What holds for all tasks of one message. `is_repeat`: what depends on the time was judged before. `knows_origin`:
+    from when delays count. Nobody knows it of a repeat that does not say when it was made."""
 
     clock: DueClock
     payload_limit_bytes: int
+    is_repeat: bool = False
     knows_origin: bool = True
     queues: QueueRules = NO_RULES
 
@@ -65,10 +65,6 @@ class Rules:
         if template.keep_result_ms:
             self.queues.check_releases(KEEPS_RESULTS)
         self.queues.check_intake(QueueKey(template.namespace, template.queue), self.clock.now_ms)
-
-    def expiry_ms(self, template: Template, *, is_delay: bool) -> int:
-        """When the tasks have to fire before; 0: at any time."""
-        return template.expire_at_ms if self.knows_origin or not is_delay else 0
 
     def check(
         self, fire_at_ms: int, payload_bytes: int, template: Template, payload_field: str, *, is_delay: bool
@@ -82,13 +78,10 @@ class Rules:
                 payload_field,
                 "PAYLOAD_TOO_LARGE",
             )
-        expire_at_ms = self.expiry_ms(template, is_delay=is_delay)
-        if expire_at_ms and expire_at_ms <= fire_at_ms:
-            raise Invalid(
-                f"The expire_time {shown(template.expire_at_ms)} is not after the fire_time {shown(fire_at_ms)}, so "
-                "the task would never be delivered: give a later expire_time or none.",
-                "template.expire_time",
-            )
+        if self.is_repeat and (self.knows_origin or not is_delay):
+            check_instant(template, fire_at_ms)
+        elif not self.is_repeat:
+            check_expiries(template, fire_at_ms, self.clock.now_ms)
 
 
 def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int, queues: QueueRules = NO_RULES) -> Rules:
@@ -102,7 +95,7 @@ def rules_of_repeat(request: ScheduleCall, now_ms: int) -> Rules:
     """What a call has to keep to that was stored before: what depends on the time, on settings and on the rules of
     queues was judged then."""
     clock = clock_of(request, now_ms, ANY_DIFFERENCE_MS)
-    return Rules(clock, MAX_PAYLOAD_BYTES, knows_origin=clock.request_time is not None)
+    return Rules(clock, MAX_PAYLOAD_BYTES, is_repeat=True, knows_origin=clock.request_time is not None)
 
 
 async def draft_of_one(request: wire.ScheduleRequest, rules: Rules) -> Draft:
@@ -353,8 +346,7 @@ def _column_problems(
     if delays is not None:
         bad |= (delays < 0) | (delays > HORIZON_MS)
     is_delay = delays is not None
-    if expire_at_ms := rules.expiry_ms(template, is_delay=is_delay):
-        bad |= fire_at >= expire_at_ms
+    bad |= bad_expiries(template, fire_at, rules.clock.now_ms)
     if not bad.any():
         return {}
     found: dict[int, NotStored] = {}

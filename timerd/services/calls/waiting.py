@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from timerd.core.regulation import HeldBack
 from timerd.core.taken import QueueKey
 from timerd.model.instants import shown
 from timerd.services.calls.queue_rules import QueueRules
@@ -22,9 +24,8 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
     opens_ms = rules.opens_ms(queue, now_ms)
     if opens_ms > now_ms:
         return _until_open(queue, opens_ms)
-    held_back = rules.held_back(queue, now_ms)
-    if held_back is not None:
-        return _until_limit(queue, *held_back)
+    if held_back := rules.held_back(queue, now_ms):
+        return _until_limits(queue, held_back)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
@@ -36,16 +37,24 @@ def _until_retry(view: TaskView) -> wire.Waiting:
     return wire.Waiting(reason=wire.WAIT_REASON_RETRY, until=timestamp(view.due_at_ms), description=said)
 
 
-def _until_limit(queue: QueueKey, limited_ms: float, limit: str) -> wire.Waiting:
-    """Where others wait before it, it is later than that."""
+def _until_limits(queue: QueueKey, held_back: Sequence[HeldBack]) -> wire.Waiting:
+    """It goes when all of them let it: the sentence names each, the rest is of the one that holds it for longest. Where
+    others wait before it, it is later than that."""
+    longest_ms, limit = held_back[0]
+    said = " ".join([_limited(queue, *each) for each in held_back])
+    if len(held_back) > 1:
+        said = f"{len(held_back)} limits hold it, all of which have to let it go, longest first. {said}"
+    waiting = wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit=limit)
+    if longest_ms != math.inf:
+        waiting.until.CopyFrom(timestamp(int(longest_ms)))
+    return waiting
+
+
+def _limited(queue: QueueKey, limited_ms: float, limit: str) -> str:
     of = f"the limit {limit!r}" if limit else f"the queue {queue.queue!r}"
     if limited_ms == math.inf:
-        many = "as it allows" if limit else "as its limit allows"
-        said = f"Workers have as many tasks of {of} in hand {many}."
-        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit=limit)
-    until_ms = int(limited_ms)
-    said = f"The rate of {of} allows its next start at {shown(until_ms)}."
-    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=limit)
+        return f"Workers have as many tasks of {of} in hand {'as it allows' if limit else 'as its limit allows'}."
+    return f"The rate of {of} allows its next start at {shown(int(limited_ms))}."
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

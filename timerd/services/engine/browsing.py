@@ -21,7 +21,8 @@ from timerd.model.storage import BucketEntry, MarkKind
 from timerd.model.task import Template
 from timerd.ports import Store
 from timerd.services.engine.attempts import Attempts
-from timerd.services.engine.verbs import ENDED, MARKED, Cursor, Query, State, TaskView, Views
+from timerd.services.engine.expired import Expired
+from timerd.services.engine.verbs import ENDED, Cursor, Query, State, TaskView, Views, marked
 from timerd.services.engine.walk import Shelf, Walk, WalkedRow
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.transport.slices import in_slices
@@ -61,9 +62,10 @@ Show = Callable[[WalkedRow, State], bool]
 class Browsing:
     """Reads only; what changes while a page is made may or may not show."""
 
-    def __init__(self, store: Store, scheduler: Scheduler, secret: bytes, attempts: Attempts) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler, secret: bytes, attempts: Attempts, expired: Expired) -> None:
         self._store = store
         self._attempts = attempts
+        self._expired = expired
         self._settled = scheduler.procedures.settled
         self._scheduler = scheduler
         self._secret = secret
@@ -177,11 +179,17 @@ class Browsing:
         if not matches.all():
             rows = rows.select(np.flatnonzero(matches[rows.columns["template"]]))
         endings = await self._settled.endings(partition)
-        marks = {m.key: m for m in found.marks if m.kind in MARKED or m.kind == MarkKind.FORWARD}
+        marks = {m.key: m for m in found.marks if m.kind == MarkKind.FORWARD or marked(m) is not None}
         moved = {m.key.digest for m in found.marks if m.kind == MarkKind.MOVED}
         through = Cursor(*found.through) if found.through is not None else None
         alive = await self._alive(rows, moved) if len(rows) else {}
-        return Shelf(partition, rows, endings.known(rows), marks, endings, alive, len(found.rows), through)
+        over = endings.known(rows)
+        expired = await self._expired.among(partition, rows, over) if len(rows) else None
+        if expired is not None:
+            # A worker may have ended one between the read and the question whether it has it.
+            endings = await self._settled.endings(partition)
+            over = endings.known(rows)
+        return Shelf(partition, rows, over, marks, endings, alive, len(found.rows), through, expired)
 
     async def _alive(self, rows: RowGroup, moved: set[bytes]) -> dict[bytes, int]:
         """`moves` of every task that left the partition or came into it by a move."""
@@ -210,7 +218,9 @@ class Browsing:
                 return ENDED.get(known)
         mark = shelf.marks.get(key)
         if mark is not None:
-            return MARKED.get(mark.kind)
+            return marked(mark)
+        if shelf.expired is not None and shelf.expired[looked.number]:
+            return State.EXPIRED
         return State.RETRYING if attempt_of(key.version) > 1 else State.PENDING
 
     def _is_in_hand(self, looked: WalkedRow) -> bool:

@@ -16,7 +16,7 @@ from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.ports import Store
-from timerd.services.engine.verbs import ENDED, MARKED, State
+from timerd.services.engine.verbs import ENDED, State, marked
 from timerd.services.holding.driving import drive
 from timerd.services.holding.log_waits import NoLongerHeld
 from timerd.services.holding.scheduler import Scheduler
@@ -146,8 +146,8 @@ class Elsewhere:
 
 def marked_as(here: Located) -> State | None:
     """What a task is whose row has a mark and no record yet."""
-    marked = (MARKED[mark.kind] for mark in here.marks if mark.kind in MARKED and mark.key == here.place.key)
-    return next(marked, None)
+    states = (marked(mark) for mark in here.marks if mark.key == here.place.key)
+    return next((state for state in states if state is not None), None)
 
 
 def silent() -> Unavailable:

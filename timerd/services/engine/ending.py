@@ -54,7 +54,7 @@ async def end_all(
     end_task."""
     noting = _Noting(runner)
     groups = _dealt(tasks, side_by_side)
-    ended = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
+    ended = await _side_by_side([end_many(group, outcome, request, now_ms) for group in groups], noting)
     marked = frozenset[bytes]().union(*(each.marked for each in ended))
     said = [
         await _said_for_good(group, each.said, request, noting, now_ms)

@@ -50,6 +50,7 @@ from timerd.services.engine.elsewhere import marked_as, silent
 from timerd.services.engine.ending import end_all
 from timerd.services.engine.engine_facts import Facts, ModeOf
 from timerd.services.engine.estimating import Estimating
+from timerd.services.engine.expired import Expired
 from timerd.services.engine.keying import NO_KEYS, Keying
 from timerd.services.engine.many_keys import resolved_once
 from timerd.services.engine.moving import Moving
@@ -110,7 +111,8 @@ class Engine:
         self._procedures = scheduler.procedures
         self.shards = shards or Shards(store)
         self._attempts = Attempts(scheduler, time)
-        self._browsing = Browsing(store, scheduler, secret, self._attempts)
+        self._expired = Expired(scheduler.procedures, time)
+        self._browsing = Browsing(store, scheduler, secret, self._attempts, self._expired)
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms, self._time_ms)
         self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
@@ -387,10 +389,12 @@ class Engine:
 
     async def _look_whether_in_hand(self, task: TaskId) -> tuple[Located, bool]:
         """With whether a worker has the task. A cancel that only a mark tells of may have come when one had it, who may
-        have ended it since the records were read: its holder has to say so, then they are read again."""
+        have ended it since the records were read: its holder has to say so, then they are read again. So is it with an
+        expiry."""
         here = await self._look_up(task)
         is_in_hand = await self._is_in_hand(here, here.rows) if here.rows is not None else False
-        if is_in_hand or here.ending.outcome is not None or marked_as(here) not in (State.CANCELLED, State.PURGED):
+        is_open = marked_as(here) not in (State.CANCELLED, State.PURGED) and not self._expired.has(here)
+        if is_in_hand or here.ending.outcome is not None or is_open:
             return here, is_in_hand is True
         if is_in_hand is None:
             raise silent()
@@ -433,6 +437,8 @@ class Engine:
             return ENDED[here.ending.outcome]
         if (marked := marked_as(here)) is not None:
             return marked
+        if self._expired.has(here):
+            return State.EXPIRED
         return State.RETRYING if attempt_of(version) > 1 else State.PENDING
 
 

@@ -17,9 +17,10 @@ from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored
 from timerd.model.identity import TaskId
+from timerd.model.outcomes import outcome_of
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
-from timerd.model.storage import MarkKind
+from timerd.model.storage import Mark
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 
@@ -77,7 +78,12 @@ ENDED = {
     Outcome.CANCELLED: State.CANCELLED,
     Outcome.PURGED: State.PURGED,
 }
-MARKED = {MarkKind.CANCELLED: State.CANCELLED, MarkKind.PURGED: State.PURGED, MarkKind.ACKED: State.ACKED}
+
+
+def marked(mark: Mark) -> State | None:
+    """What a task is whose row has the mark and no record yet; None: that does not end it."""
+    outcome = outcome_of(mark)
+    return ENDED[outcome] if outcome is not None else None
 
 
 class CancelAnswer(IntEnum):

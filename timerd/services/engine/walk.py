@@ -35,10 +35,12 @@ class Shelf:
     alive: dict[bytes, int]
     read: int
     through: Cursor | None
+    # Those that have expired, of what nobody has in hand; None: none of them.
+    expired: npt.NDArray[np.bool_] | None = None
 
     def is_untouched(self) -> bool:
-        """No row has ended, is marked, has moved or was carried on."""
-        is_known = self.marks or self.alive or self.over.any()
+        """No row has ended or expired, is marked, has moved or was carried on."""
+        is_known = self.marks or self.alive or self.over.any() or self.expired is not None
         return not is_known and not (self.rows.columns["flags"] & FLAG_CARRIED).any()
 
     def was_acked_unsent(self, key: RowKey) -> bool:

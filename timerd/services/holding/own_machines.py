@@ -110,6 +110,9 @@ class OwnMachines:
         in_hand = request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked)
         if not in_hand and asked is Asked.ENDED and outcome is not request.outcome:
             return HolderAnswer(asked, outcome)
+        if request.outcome is Outcome.EXPIRED and (in_hand or asked is Asked.OPEN):
+            # What a worker has from before that goes on as if nobody had asked.
+            return HolderAnswer(Asked.OPEN)
         is_stopped = in_hand or (request.outcome is not Outcome.ACKED and asked is Asked.OPEN)
         given = machine.cancel(request.key, request.outcome, request.request, in_hand=is_stopped)
         if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):

@@ -29,8 +29,9 @@ class PeerView(Protocol):
 
     async def offer(self, request: OfferRows) -> Offered | None: ...
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
-        """False where nobody answers."""
+    async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool] | None:
+        """Of each row, and the end of the lease that it waits for: whether a worker has it. None: its holder does not
+        answer."""
         ...
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
@@ -63,8 +64,8 @@ class NoPeers:
     async def offer(self, request: OfferRows) -> Offered | None:
         return None
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
-        return False
+    async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool] | None:
+        return [False] * len(rows)
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         return False

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from timerd.core.partition import BY_WORD, Offered
+from timerd.core.partition import UNMARKED, Offered
 from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
@@ -139,7 +139,7 @@ class ProcedureRunner:
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
         # Without its record a crash takes that back. A cancel has its mark.
-        if request.durable and known is not None and known.outcome in BY_WORD:
+        if request.durable and known is not None and known.outcome in UNMARKED:
             known = known if await self.own.until_durable(request.partition) else None
         ending = known or (await self.settled.endings(request.partition)).of(request.key)
         is_known = request.durable and (known is not None or self.others.is_single)
@@ -185,11 +185,16 @@ class ProcedureRunner:
     async def is_in_hand(self, place: Place, lease_until_ms: int, now_ms: int) -> bool | None:
         """Whether a worker has the row that lives there, or a delivery that it waits for; None: its holder does not
         answer. No other instance is asked about what is not due and waits for nothing."""
-        if self.others.is_here(place.partition):
-            return self.own.is_in_hand(place.partition, place.key, lease_until_ms)
-        if place.key.position_ms > now_ms and not lease_until_ms:
+        if place.key.position_ms > now_ms and not lease_until_ms and not self.others.is_here(place.partition):
             return False
-        return await self.others.is_in_hand(place.partition, place.key, lease_until_ms)
+        said = await self.in_hand(place.partition, [(place.key, lease_until_ms)])
+        return said[0] if said is not None else None
+
+    async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool] | None:
+        """As `is_in_hand`, of many rows of one partition, each with the end of the lease that it waits for."""
+        if self.others.is_here(partition):
+            return [self.own.is_in_hand(partition, *row) for row in rows]
+        return await self.others.in_hand(partition, rows)
 
     async def _hint(self, request: HintRows) -> None:
         for partition, rows, source in request.rows:

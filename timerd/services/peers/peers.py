@@ -228,11 +228,13 @@ class Peers:
         reply = cast(pb.AskToMoveResponse, await self._call(holder.address, "AskToMove", message))
         return answers_of(reply.answers)[0] if reply.held else None
 
-    async def is_in_hand(self, holder: Holder, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
-        rows = [pb.LookedAtRow(key=key_message(key), lease_until_ms=lease_until_ms)]
-        message = pb.LookRequest(holding=holding_message(partition, holder), rows=rows)
+    async def in_hand(
+        self, holder: Holder, partition: Partition, rows: Sequence[tuple[RowKey, int]]
+    ) -> Sequence[bool] | None:
+        looked_at = [pb.LookedAtRow(key=key_message(key), lease_until_ms=lease_ms) for key, lease_ms in rows]
+        message = pb.LookRequest(holding=holding_message(partition, holder), rows=looked_at)
         reply = cast(pb.LookResponse, await self._call(holder.address, "Look", message))
-        return reply.in_hand[0] if reply.held else None
+        return reply.in_hand if reply.held else None
 
     async def read_clock(self, address: str) -> float | None:
         """None: no answer."""

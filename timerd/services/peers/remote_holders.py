@@ -133,17 +133,18 @@ class RemoteHolders:
             return None
         return await self._peers.offer(Holder(name, self._members.address_of(name), 0), request)
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
-        async def here() -> bool:
-            return self._own.is_in_hand(partition, key, lease_until_ms)
+    async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool] | None:
+        async def here() -> Sequence[bool]:
+            return [self._own.is_in_hand(partition, *row) for row in rows]
 
-        async def there(holder: Holder) -> bool | None:
-            return await self._peers.is_in_hand(holder, partition, key, lease_until_ms)
+        async def there(holder: Holder) -> Sequence[bool] | None:
+            return await self._peers.in_hand(holder, partition, rows)
 
         try:
-            return bool(await self._of_holder(partition, None, here, there))
+            said = await self._of_holder(partition, None, here, there)
         except Silent:
             return None
+        return said if said is not None else [False] * len(rows)
 
     async def _of_holder(
         self,

@@ -124,7 +124,7 @@ class Regulating:
         """When rows of the queue may be sent, as far as its rules go."""
         return self.known.opens_ms(queue, now_ms)
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
+    def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
         """By which limit, and until when. None: its limits allow one more now."""
         return self.limits.held_back(queue, now_ms)
 

@@ -27,6 +27,7 @@ from timerd.model.schedules import Definition, ScheduleState
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
 from timerd.services.calls.due_times import ms_from
+from timerd.services.calls.expiries import check_spans
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, quoted, request_id_of
 from timerd.services.calls.page_tokens import PagedRequest, after_of, page_token
 from timerd.services.calls.repeats import Reply, answered_once
@@ -229,7 +230,9 @@ def template_of(namespace: str, given: task_wire.TaskTemplate) -> Template:
             )
     if given.on_conflict:
         raise Invalid("A schedule's tasks have no keys: leave on_conflict out.", "template.on_conflict")
-    return common_of(namespace, given, "template.").template
+    template = common_of(namespace, given, "template.").template
+    check_spans(template)
+    return template
 
 
 def payload_of(payload: bytes) -> bytes:

@@ -1,0 +1,55 @@
+"""Mistakes in what counts as over since it has expired."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_UNIT = "tests/unit/test_end_expired.py"
+_STORY = "tests/fundamentals/test_expired.py"
+MUTANTS = (
+    Mutant(
+        name="expired-by-one-clock",
+        guarantee="G7",
+        file="timerd/core/protocol/keys.py",
+        old="        return (yield from end_expired(task, here))\n",
+        new="        return Asked.ENDED\n",
+        breaks="a holder whose clock is behind sends a task beside the one that got its key",
+        tests=(f"{_UNIT}::test_whose_key_was_passed_on_is_not_sent_any_more",),
+    ),
+    Mutant(
+        name="expired-in-hand-of-a-worker",
+        guarantee="G7",
+        file="timerd/core/protocol/cancel.py",
+        old="        if answer.asked in (Asked.OPEN, Asked.SILENT):\n            return Asked.OPEN\n",
+        new="        if answer.asked is Asked.SILENT:\n            return Asked.OPEN\n",
+        breaks="what a worker has from before is marked as expired, and its ack is refused after a restart",
+        tests=(f"{_UNIT}::test_what_a_worker_has_keeps_its_key_and_its_end",),
+    ),
+    Mutant(
+        name="expired-for-all-its-lives",
+        guarantee="G7",
+        file="timerd/core/partition/pending_outcomes.py",
+        old="        of_all = outcome not in UNMARKED\n",
+        new="        of_all = outcome not in BY_WORD\n",
+        breaks="a task that was moved in time, its expiry with it, never comes",
+        tests=(f"{_UNIT}::test_a_task_that_was_moved_meanwhile_lives_on",),
+    ),
+    Mutant(
+        name="expired-said-to-be-cancelled",
+        guarantee="G7",
+        file="timerd/core/protocol/cancel.py",
+        old="    return Cancelled.ALREADY_FIRED if has_expired else Cancelled.ALREADY_CANCELLED\n",
+        new="    return Cancelled.ALREADY_CANCELLED\n",
+        breaks="a cancel of what has expired says that another call has cancelled it",
+        tests=(f"{_UNIT}::test_marks_of_what_has_expired_are_read_as_such_by_whoever_meets_them",),
+    ),
+    Mutant(
+        name="expired-is-pending",
+        guarantee="G7",
+        file="timerd/services/engine/expired.py",
+        old="        return here.has_expired(self._sure_ms())\n",
+        new="        return False\n",
+        breaks="Get says that a task will come which never does",
+        tests=(f"{_STORY}::test_get_and_list_say_so",),
+    ),
+)
