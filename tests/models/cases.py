@@ -46,6 +46,7 @@ HOLDS = [
     "cycle AGAIN",
     "outbox",
     "outbox NCRASH=1 NOLD=2",
+    "outbox SHUT NCRASH=0 NOLD=0",
     "limits",
     "limits LIMIT=2",
     "limits CAPONLY LEAK",
@@ -114,7 +115,8 @@ BROKEN = [
         "MOVE NOMARK", "MOVE LOOKFIRST", "VACUITY1", "MOVE VACUITY1", "VACUITY2",
     )),
     *(f"outbox {rule}" for rule in (
-        "NOSEAL", "TWOSTEPS", "DONEFIRST", "OVERTAKE", "NOTIME", "VACUITY1", "VACUITY2", "VACUITY3",
+        "NOSEAL", "TWOSTEPS", "DONEFIRST", "OVERTAKE", "HELDKEY", "NOTIME", "VACUITY1", "VACUITY2", "VACUITY3",
+        "SHUT NCRASH=0 NOLD=0 SHUTFINAL", "SHUT NCRASH=0 NOLD=0 RESEAL", "SHUT NCRASH=0 NOLD=0 VACUITY4",
     )),
     *(f"limits {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAK", *BREAKS_THE_LIMIT)),
     *(f"limits CAPONLY {rule}" for rule in BREAKS_THE_LIMIT),

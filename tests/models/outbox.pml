@@ -7,20 +7,25 @@
  *   The server knows a request by its content and repeats its answer (known), for a day from when the request says it was made. Then it
  *   forgets what it was answered (FORGET), or what never came is a day old (AGE); nfold counts these days.
  *   old[b]: sends of a lower ep are older than that day.
+ *   With SHUT their queue (a batch has one) may be shut, and opened again. ans: 1 taken; 2 the queue is shut, nothing of it is stored and
+ *   the server remembers nothing.
  * RULES
  *   X1 SEAL: one transaction takes rows out of the outbox and writes the request, byte by byte as it will be sent.
  *   X2 SEND, THEN DONE: the sealed row goes when the answer has come, not before.
- *   X3 a batch with keys, cancels or moves is sent when no lower one with one of its keys is left; rows are sealed in the order of their
- *   ids.
+ *   X3 a row is not sealed while a sealed batch with its key is left, or a row with its key and a lower id; so batches need not wait for
+ *      each other. What is known to be shut may stay behind, and others pass it.
  *   X4 a relay that finds a sealed batch whose lease is over takes it and sends the same bytes.
  *   X5 a request says when it was made, and the server refuses one that is older than it remembers; a batch that was refused so is made
  *      anew in its place, by a transaction.
+ *   X6 a batch that was refused since its queue is shut waits as the same bytes, of which some may still be on their way.
  * PROMISES: each committed row is applied, once; one that rolled back never; a cancel comes after what it cancels, and what is cancelled
  *   stays so.
  * BROKEN, each must fail: NOSEAL (rows are read, sent, THEN deleted: the next try has another batch)   TWOSTEPS (X1: rows deleted, THEN the
- *   request written)   DONEFIRST (X2)   OVERTAKE (X3)   NOTIME (X5: no word of when it was made)
+ *   request written)   DONEFIRST (X2)   OVERTAKE (X3: of a sealed batch)   HELDKEY (X3: of a row that stays
+ *   behind)   NOTIME (X5: no word of when it was made)   SHUT SHUTFINAL (X6: refused for good)   SHUT RESEAL (X6: its rows go
+ *   back, and are sealed anew)
  * VACUITY (must fail): VACUITY1 another relay sent a batch again that was applied before   VACUITY2 a send was refused as too old
- *   VACUITY3 a batch was made anew and applied */
+ *   VACUITY3 a batch was made anew and applied   SHUT VACUITY4 one that was refused as shut was applied */
 #ifndef NCRASH
 #define NCRASH 2
 #endif
@@ -32,10 +37,10 @@
 #define NE 2
 #endif
 #define I(b,e) ((b)*NE+(e))
-byte vis[4], mask[NB+1], ep[NB+1], old[NB+1], n[4], nb = 0, crashes = 0, nfold = 0; bool ex[NB+1], over[NB+1], known[NB+1], done[NB+1], knownm[8], msg[(NB+1)*NE], ans[(NB+1)*NE];
-bool rolled = false, cancelled = false;
-#if defined(VACUITY1) || defined(VACUITY2) || defined(VACUITY3)
-bool v1 = false, v2 = false, v3 = false;
+byte vis[4], mask[NB+1], ep[NB+1], old[NB+1], n[4], nb = 0, crashes = 0, nfold = 0; bool ex[NB+1], over[NB+1], known[NB+1], done[NB+1], knownm[8], msg[(NB+1)*NE];
+byte ans[(NB+1)*NE]; bool shut = false, wasshut = false; bool rolled = false, cancelled = false;
+#if defined(VACUITY1) || defined(VACUITY2) || defined(VACUITY3) || defined(VACUITY4)
+bool v1 = false, v2 = false, v3 = false, v4 = false, was2[NB+1];
 #else
 #define v1 junk
 #define v2 junk
@@ -50,11 +55,29 @@ inline apply(m) {   /* schedules first, by the order within a request; a cancel 
   if :: (m & 2) -> assert(vis[2] != 0); n[2]++ :: else fi;
   if :: (m & 4) -> assert(n[1] > 0); n[3]++; cancelled = true :: else fi;
   assert(n[1] <= 1 && n[2] <= 1) }
-inline pick(m) {    /* a prefix of what is visible, one verb */
-  if :: vis[1] == 1 -> m = 1; if :: vis[2] == 1 -> m = 3 :: true fi
-     :: vis[1] != 1 && vis[2] == 1 -> m = 2
-     :: vis[1] != 1 && vis[2] != 1 && vis[3] == 1 -> m = 4 fi }
+#define LEFTKEY (LEFT(1) || LEFT(2) || LEFT(3))
+#ifdef OVERTAKE
+#define FREE1 true
+#define FREE3 (vis[1] != 1)
+#elif defined(HELDKEY)
+#define FREE1 (!LEFTKEY)
+#define FREE3 (!LEFTKEY)
+#else
+#define FREE1 (!LEFTKEY)
+#define FREE3 (vis[1] != 1 && !LEFTKEY)       /* X3 */
+#endif
+#define CANPICK ((vis[1] == 1 && FREE1) || vis[2] == 1 || (vis[3] == 1 && FREE3))
+inline pick(m) {    /* one verb; what is shut may stay behind */
+  if :: vis[1] == 1 && FREE1 -> m = 1; if :: vis[2] == 1 -> m = 3 :: true fi
+     :: vis[2] == 1 -> m = 2
+     :: vis[3] == 1 && FREE3 -> m = 4 fi }
 inline take(m) { if :: (m & 1) -> vis[1] = 2 :: else fi; if :: (m & 2) -> vis[2] = 2 :: else fi; if :: (m & 4) -> vis[3] = 2 :: else fi }
+#if NE > 2
+#define ENDED ans[I(b,0)] = 0; ans[I(b,1)] = 0; ans[I(b,2)] = 0
+#else
+#define ENDED ans[I(b,0)] = 0; ans[I(b,1)] = 0
+#endif
+#define GONE ex[b] = false; ENDED
 #define GRAB busy++; ep[b]++; e = ep[b]; over[b] = false
 #define MAYGRAB(b) (ex[b] && over[b] && ep[b] < NE - 1)                                          /* X4 */
 #define ANY (vis[1] == 1 || vis[2] == 1 || vis[3] == 1)
@@ -64,14 +87,14 @@ active [2] proctype Relay() { byte b, e, m;
 idle:
 #ifdef NOSEAL
   do
-  :: atomic { ANY -> busy++; pick(m) };
+  :: atomic { CANPICK -> busy++; pick(m) };
      if :: atomic { if :: !knownm[m] -> knownm[m] = true; apply(m) :: else fi };
            if :: atomic { take(m); busy--; m = 0 } :: atomic { crashes < NCRASH -> crashes++; busy--; m = 0 } fi
         :: atomic { crashes < NCRASH -> crashes++; busy--; m = 0 } fi
   od
 #else
   do
-  :: atomic { ANY && nb < NB -> busy++; pick(m); take(m);
+  :: atomic { CANPICK && nb < NB -> busy++; pick(m); take(m);
 #ifdef TWOSTEPS
      }; if :: atomic { crashes < NCRASH -> crashes++; busy--; m = 0; goto idle } :: true fi; atomic {
 #endif
@@ -82,11 +105,7 @@ idle:
   od;
 hold:
   if
-#ifndef OVERTAKE
-  :: atomic { ex[b] && !over[b] && ep[b] == e && (!KEYED(b) || ((b < 2 || !LEFT(1)) && (b < 3 || !LEFT(2)))) -> msg[I(b,e)] = true }   /* X3 */
-#else
-  :: atomic { ex[b] && !over[b] && ep[b] == e -> msg[I(b,e)] = true }
-#endif
+  :: atomic { ex[b] && !over[b] && ep[b] == e -> ans[I(b,e)] = 0; msg[I(b,e)] = true }
   :: atomic { (!ex[b] || over[b] || ep[b] != e) -> busy--; b = 0; e = 0; goto idle }
   :: atomic { crashes < NCRASH -> crashes++; busy--; b = 0; e = 0; goto idle }
   fi;
@@ -94,7 +113,15 @@ hold:
   ex[b] = false;
 #endif
   if
-  :: atomic { ans[I(b,e)] -> ex[b] = false; busy--; b = 0; e = 0; goto idle }                      /* X2 DONE, whoever has the lease by now */
+  :: atomic { ans[I(b,e)] == 2 && ex[b] ->                                                          /* X6 the same bytes */
+#ifdef SHUTFINAL
+     GONE; busy--; b = 0; e = 0; goto idle }
+#elif defined(RESEAL)
+     GONE; vis[1] = 1; busy--; b = 0; e = 0; goto idle }
+#else
+     goto hold }
+#endif
+  :: atomic { ans[I(b,e)] == 1 && ex[b] -> GONE; busy--; b = 0; e = 0; goto idle }                      /* X2 DONE, whoever has the lease by now */
   :: atomic { ex[b] && ep[b] == e && e < old[b] && e < NE - 1 -> ep[b]++; e = ep[b]; goto hold }   /* X5 made anew */
   :: atomic { over[b] || !ex[b] -> busy--; b = 0; e = 0; goto idle }                              /* gives up: whoever takes it next sends it again */
   :: atomic { crashes < NCRASH -> crashes++; busy--; b = 0; e = 0; goto idle }
@@ -107,13 +134,23 @@ hold:
 #else
 #define TOOOLD(b,e) (e < old[b])      /* X5 */
 #endif
+#if defined(VACUITY4)
+#define SAID2(b) was2[b] = true
+#define APPLIED(b) if :: was2[b] -> v4 = true :: else fi
+#else
+#define SAID2(b) v1 = v1
+#define APPLIED(b) v1 = v1
+#endif
+#define SAYS(b,e,a) ans[I(b,e)] = (ex[b] -> a : 0)     /* nobody waits for what is over */
 #define ARRIVE(b,e) :: atomic { msg[I(b,e)] -> msg[I(b,e)] = false; \
     if :: TOOOLD(b,e) && !known[b] -> v2 = true \
        :: else -> \
-          if :: known[b] -> if :: e > 0 -> v1 = true :: else fi \
-             :: !known[b] && done[b] -> assert(!(mask[b] & 1) || !cancelled)      /* forgotten, and stored again */ \
-             :: else -> apply(mask[b]); done[b] = true; if :: old[b] > 0 -> v3 = true :: else fi fi; \
-          known[b] = true; ans[I(b,e)] = true fi }
+          if :: known[b] -> if :: e > 0 -> v1 = true :: else fi; SAYS(b,e,1) \
+             :: !known[b] && done[b] -> assert(!(mask[b] & 1) || !cancelled);     /* forgotten, and stored again */ \
+                known[b] = true; SAYS(b,e,1) \
+             :: !known[b] && !done[b] && shut && mask[b] != 4 -> SAYS(b,e,2); SAID2(b) \
+             :: else -> apply(mask[b]); done[b] = true; known[b] = true; SAYS(b,e,1); APPLIED(b); \
+                if :: old[b] > 0 -> v3 = true :: else fi fi fi }
 #define ENDS(b) :: atomic { mask[b] != 0 && !over[b] -> over[b] = true }
 #define FORGET(b) :: atomic { nfold < NOLD && known[b] && !ex[b] -> nfold++; known[b] = false; old[b] = NE }
 #define AGE(b) :: atomic { nfold < NOLD && ex[b] && !done[b] && ep[b] < NE - 1 -> nfold++; old[b] = ep[b] + 1 }
@@ -122,6 +159,10 @@ active proctype World() {
   ARRIVE(1,0) ARRIVE(2,0) ARRIVE(3,0) ARRIVE(1,1) ARRIVE(2,1) ARRIVE(3,1)
 #if NE > 2
   ARRIVE(1,2) ARRIVE(2,2) ARRIVE(3,2)
+#endif
+#ifdef SHUT
+  :: atomic { !wasshut -> wasshut = true; shut = true }
+  :: atomic { shut -> shut = false }
 #endif
   ENDS(1) ENDS(2) ENDS(3) FORGET(1) FORGET(2) FORGET(3) AGE(1) AGE(2) AGE(3)
   od }
@@ -137,5 +178,8 @@ active proctype Judge() {
 #endif
 #ifdef VACUITY3
     assert(!v3);
+#endif
+#ifdef VACUITY4
+    assert(!v4);
 #endif
   } }

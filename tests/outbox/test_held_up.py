@@ -1,12 +1,12 @@
-"""A namespace in which the relay has no role waits by itself; the rows of all others go on."""
+"""What the server does not take for now waits by itself: a namespace without a role or over its quota, a queue that is
+shut. The rows of all others go on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -17,13 +17,13 @@ from tests.process.waiting import eventually
 from tests.services.access_rig import proof, write
 from timerd.client import Client, NotFound
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
-from timerd.outbox.elsewhere import BatchesElsewhere
 from timerd.outbox.held_up import HeldUp
-from timerd.outbox.in_hand import BatchesInHand
+from timerd.outbox.opening import open_outbox
+from timerd.outbox.outcomes import Next, SendOutcome
 from timerd.outbox.ports import OutboxStore
-from timerd.outbox.relay import MOST_IN_HAND
+from timerd.outbox.relay import MOST_IN_HAND, Relay
 from timerd.outbox.rows import OutboxRow, SealedBatch
-from timerd.outbox.sealing import batch_of
+from timerd.outbox.sealing import NUMBER_STEP, LeftOut, batch_of
 from timerd.outbox.sending import GrpcSending
 from timerd.sdk.transport import ConnectOptions
 from timerd.sdk.values.errors import make_error
@@ -31,6 +31,11 @@ from timerd.testing import Server
 
 TOKEN, ALL = "t-relay", "t-all"
 BILLING = "billing"
+QUOTAS = """
+[billing]
+tasks_per_s = 1
+burst_s = 3
+"""
 
 
 def allow(principals: Path, *roles: str) -> None:
@@ -103,9 +108,9 @@ async def test_a_missing_role_holds_up_its_namespace_alone(
 
         await eventually(is_moved, "rows of the other namespace go on")
         assert sorted([task.payload async for task in ours.list(include_payload=True)]) == [b"1", b"plain"]
-        [(namespace, sealed)] = relay.held_up.items()
-        assert namespace == BILLING
-        assert 0 < sealed < rounds
+        assert {each.names for each in relay.held_up} == {frozenset({(BILLING, "")})}
+        assert {each.reason for each in relay.held_up} == {"ROLE_MISSING"}
+        assert 0 < sum(each.tasks for each in relay.held_up) < rounds
         assert "'billing' is held up, and no other: relay may not call" in caplog.text
         async with reader(server, authority, BILLING) as billing:
             assert [task async for task in billing.list()] == []
@@ -116,62 +121,164 @@ async def test_a_missing_role_holds_up_its_namespace_alone(
                 b"%d" % (rounds - 1),
                 b"last",
             ]
-        assert relay.held_up == {}
+        assert relay.held_up == []
     assert "'billing' goes on" in caplog.text
     assert await outbox.refused(10) == []
 
 
-def test_what_only_passes_holds_up_no_namespace() -> None:
-    held = HeldUp()
-    assert not held.heard("shop", make_error("UNAVAILABLE", "Away.", "", 0, ""))
-    assert not held.heard("shop", None)
-    missing = make_error("PERMISSION_DENIED", "No role.", "ROLE_MISSING", 0, "")
-    assert held.heard("shop", missing)
-    assert not held.heard("shop", missing)
-    assert not held.heard("shop", make_error("UNAVAILABLE", "Away.", "", 0, ""))
-    assert held.names() == ["shop"]
-    assert held.heard("shop", None)
-    assert held.names() == []
+def batch(no: int, *rows: OutboxRow) -> SealedBatch:
+    return batch_of("0b5e", no, 1, list(rows) or [schedule(b"x")])
 
 
-async def test_a_namespace_that_is_free_again_is_not_waited_for() -> None:
+def said(code: str, reason: str, *shut: str) -> SendOutcome:
+    return SendOutcome(Next.AGAIN, why=make_error(code, "No.", reason, 0, ""), shut=frozenset(shut))
+
+
+TAKEN, AWAY = SendOutcome(Next.DONE), said("UNAVAILABLE", "")
+NO_ROLE, OVER_QUOTA = said("PERMISSION_DENIED", "ROLE_MISSING"), said("RESOURCE_EXHAUSTED", "QUOTA")
+SHUT = said("FAILED_PRECONDITION", "QUEUE_SHUT", "mails")
+
+
+def test_what_only_passes_holds_up_nothing() -> None:
     held = HeldUp()
-    held.heard("shop", make_error("PERMISSION_DENIED", "No role.", "ROLE_MISSING", 0, ""))
-    resting = asyncio.create_task(held.rest("shop", 3600.0))
+    assert not held.heard(batch(1), AWAY)
+    assert not held.heard(batch(1), said("RESOURCE_EXHAUSTED", "INGEST_BUDGET"))
+    assert not held.heard(batch(1), TAKEN)
+    assert held.left_out() == LeftOut()
+
+
+@pytest.mark.parametrize(
+    ("outcome", "left_out"),
+    [
+        (NO_ROLE, LeftOut(frozenset({"default"}))),
+        (OVER_QUOTA, LeftOut(frozenset({"default"}))),
+        (SHUT, LeftOut(queues=frozenset({("default", "mails")}))),
+    ],
+)
+def test_a_name_is_held_up_while_a_batch_waits_for_it(outcome: SendOutcome, left_out: LeftOut) -> None:
+    held = HeldUp()
+    assert held.heard(batch(1), outcome) == held.names() != frozenset()
+    assert not held.heard(batch(2), outcome)
+    assert not held.heard(batch(1), AWAY)
+    assert not held.heard(batch(1), TAKEN)
+    assert held.left_out() == left_out
+    assert held.heard(batch(2), TAKEN)
+    assert held.left_out() == LeftOut()
+
+
+@pytest.mark.parametrize("outcome", [NO_ROLE, SHUT])
+async def test_what_was_held_up_is_sent_again_when_one_of_it_is_taken(outcome: SendOutcome) -> None:
+    held = HeldUp()
+    held.heard(batch(1), outcome)
+    held.heard(batch(2), outcome)
+    resting = asyncio.create_task(held.rest(1, 3600.0))
     await asyncio.sleep(0)
-    held.heard("shop", None)
+    held.heard(batch(2), TAKEN)
     await resting
 
 
-async def test_batches_wait_for_lower_ones_with_one_of_their_keys() -> None:
-    hand, never = BatchesInHand(), asyncio.Event()
-    rows = {1: ["a", "b"], 2: ["c"], 3: ["b", "c"], 4: ["d"], 5: []}
-    tasks: dict[int, Any] = {no: asyncio.create_task(never.wait()) for no in rows}
-    for no, keys in rows.items():
-        made = [schedule(b"x", key) for key in keys] or [schedule(b"x")]
-        hand.add(batch_of("0b5e", no, 1, made), tasks[no])
-    hand.add(batch_of("0b5e", 6, 1, [cancel("a", namespace="shop")]), tasks[5])
-    assert [hand.before(no) for no in (1, 2, 4, 5, 6)] == [[]] * 5
-    assert hand.before(3) == [tasks[1], tasks[2]]
-    assert (hand.count(), hand.count(without=["default"])) == (6, 1)
-    assert hand.tasks() == {"default": 7, "shop": 1}
-    never.set()
-    await asyncio.gather(*tasks.values())
+@pytest.fixture
+async def plain() -> AsyncIterator[Server]:
+    async with Server(start=datetime.now(UTC)) as server:
+        yield server
 
 
-async def test_the_keys_of_other_relays_are_read_once() -> None:
-    there = {no: batch_of("0b5e", no, 1, [schedule(b"x", key)]) for no, key in {1: "a", 2: "b", 3: "c"}.items()}
-    read: list[int] = []
+async def test_rows_of_a_queue_that_is_shut_wait_and_hold_up_no_others(
+    outbox: OutboxStore, plain: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    at_ms, client = now_ms(plain) + DAY_MS, plain.client()
+    await client.queues.drain("mails", note="use post")
+    await outbox.put([schedule(b"1", fire_at_ms=at_ms), schedule(b"2", "a", fire_at_ms=at_ms), cancel("a")])
+    await outbox.put([schedule(b"3", "b", fire_at_ms=at_ms), move("b", at_ms + 5)])
+    await outbox.put([schedule(b"4", "c", fire_at_ms=at_ms, queue="post"), move("c", at_ms + 7)])
+    sending = GrpcSending(plain.connect_options, TIMEOUT_S)
+    async with running(outbox, sending) as relay:
 
-    async def reading(numbers: Sequence[int]) -> list[SealedBatch]:
-        read.extend(numbers)
-        return [there[no] for no in numbers if no in there]
+        async def others_are_done() -> bool:
+            facts = await outbox.facts()
+            return facts.rows == 2 and [each.tasks for each in facts.sealed] == [3] and bool(facts.sealed[0].why)
 
-    elsewhere, mine = BatchesElsewhere(reading), batch_of("0b5e", 9, 1, [schedule(b"x", "c")])
-    assert await elsewhere.hold_up(mine, {"c"}, [1, 2, 3])
-    assert not await elsewhere.hold_up(mine, {"d"}, [1, 2, 3])
-    assert not await elsewhere.hold_up(mine, {"c"}, [2])
-    assert read == [1, 2, 3]
-    # It was there a moment ago, and may be two halves by now.
-    assert await elsewhere.hold_up(mine, {"c"}, [2, 5])
-    assert not await elsewhere.hold_up(mine, {"c"}, [])
+        await eventually(others_are_done, "what is left waits")
+        assert (await client.get(key="c")).fire_at_ms == at_ms + 7
+        # Also what comes later: it is not even sealed.
+        await outbox.put([schedule(b"5", fire_at_ms=at_ms), schedule(b"6", "d", fire_at_ms=at_ms, queue="post")])
+        await eventually(lambda: _has(client, "d"), "another queue goes on")
+        assert (await outbox.facts()).rows == 3
+        [held] = relay.held_up
+        assert ({*held.names}, held.reason, held.tasks) == ({("default", "mails")}, "QUEUE_SHUT", 3)
+        assert "The queue 'mails' of the namespace 'default' is held up, and no other" in caplog.text
+        assert await outbox.refused(10) == []
+        await client.queues.resume("mails")
+        await drained(outbox)
+        assert relay.held_up == []
+    found = [(task.payload, task.fire_at_ms) async for task in client.list(queue="mails", include_payload=True)]
+    assert sorted(found) == [(b"1", at_ms), (b"3", at_ms + 5), (b"5", at_ms)]
+    assert await outbox.refused(10) == []
+    await sending.close()
+
+
+async def _has(client: Client, key: str) -> bool:
+    try:
+        await client.get(key=key)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_another_relay_knows_the_keys_that_wait(outbox: OutboxStore, url: str, plain: Server) -> None:
+    """The one that has the batch may be gone."""
+    at_ms, client = now_ms(plain) + DAY_MS, plain.client()
+    await client.queues.stop("mails")
+    await outbox.put([schedule(b"1", "a", fire_at_ms=at_ms)])
+    sending, other = GrpcSending(plain.connect_options, TIMEOUT_S), open_outbox(url)
+    async with running(outbox, sending) as relay:
+        await eventually(lambda: _waits(relay), "the batch waits")
+        await outbox.put([move("a", at_ms + 5), schedule(b"2", "b", fire_at_ms=at_ms, queue="post")])
+        async with running(other, sending):
+            await eventually(lambda: _has(client, "b"), "what has another key goes on")
+            await client.queues.resume("mails")
+            await drained(outbox)
+    assert (await client.get(key="a")).fire_at_ms == at_ms + 5
+    assert await outbox.refused(10) == []
+    await other.close()
+    await sending.close()
+
+
+async def _waits(relay: Relay) -> bool:
+    return bool(relay.held_up)
+
+
+async def test_a_batch_that_earlier_releases_sealed_of_two_queues_is_parted(outbox: OutboxStore, plain: Server) -> None:
+    at_ms, client = now_ms(plain) + DAY_MS, plain.client()
+    await client.queues.drain("mails")
+    sending = GrpcSending(plain.connect_options, TIMEOUT_S)
+    rows = [schedule(b"1", "a", fire_at_ms=at_ms), schedule(b"2", "b", fire_at_ms=at_ms, queue="post")]
+    mixed = batch_of("0b5e", NUMBER_STEP, now_ms(plain), rows)
+    said_first = await sending.send(mixed)
+    assert (said_first.next, said_first.left, said_first.refused) == (Next.REST, rows[:1], [])
+    # The answer was lost, and the queue is open again: this request is not taken in any further.
+    await client.queues.resume("mails")
+    said_then = await sending.send(mixed)
+    assert (said_then.next, said_then.left) == (Next.REST, rows[:1])
+    assert said_then.why is not None
+    assert said_then.why.reason == "REFUSED_BEFORE"
+    await sending.close()
+
+
+async def test_a_namespace_over_its_quota_waits_and_holds_up_no_other(outbox: OutboxStore, tmp_path: Path) -> None:
+    quotas = tmp_path / "quotas.toml"
+    quotas.write_text(QUOTAS)
+    config = ServerConfig(listen="127.0.0.1:0", synchronous="normal", quotas_file=quotas)
+    async with Server(start=datetime.now(UTC), config=config) as server:
+        at_ms = now_ms(server) + DAY_MS
+        await outbox.put([schedule(b"%d" % n, namespace=BILLING, fire_at_ms=at_ms) for n in range(3)])
+        sending = GrpcSending(server.connect_options, TIMEOUT_S)
+        async with running(outbox, sending) as relay:
+            await drained(outbox)
+            await outbox.put([schedule(b"4", namespace=BILLING, fire_at_ms=at_ms), schedule(b"5", fire_at_ms=at_ms)])
+            await eventually(lambda: _waits(relay), "there is no room for another one")
+            assert [({*each.names}, each.reason) for each in relay.held_up] == [({(BILLING, "")}, "QUOTA")]
+            await server.advance(seconds=60)
+            await drained(outbox)
+        assert await outbox.refused(10) == []
+        await sending.close()

@@ -20,6 +20,7 @@ from timerd.outbox.opening import open_outbox
 from timerd.outbox.ports import OutboxStore
 from timerd.outbox.relay import Relay
 from timerd.outbox.rows import RefusedRow
+from timerd.outbox.sealing import LeftOut
 from timerd.outbox.sending import GrpcSending
 from timerd.sdk.transport import ConnectOptions
 from timerd.sdk.values import now_ms
@@ -39,12 +40,11 @@ def samples(text: str) -> Samples:
 
 async def test_the_tables_are_told_by_namespace(outbox: OutboxStore) -> None:
     await outbox.put([schedule(b"1"), schedule(b"2")])
-    batch, _ = await outbox.seal("one", 60.0)
-    assert batch is not None
+    [batch], _ = await outbox.seal("one", 60.0)
     await outbox.put([schedule(b"3"), schedule(b"4", namespace="billing"), schedule(b"5", namespace="billing")])
     refused = RefusedRow(schedule(b"6", namespace="reports"), "No.", "INVALID")
     await outbox.done(batch, [refused])
-    await outbox.seal("one", 60.0)
+    await outbox.seal("one", 60.0, LeftOut(frozenset({"billing"})))
     facts = await outbox.facts()
     told = {name: (of.rows, of.sealed, of.refused) for name, of in facts.namespaces.items()}
     assert told == {"billing": (2, 0, 0), "default": (0, 1, 0), "reports": (0, 0, 1)}

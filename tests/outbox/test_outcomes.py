@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.outbox.made import cancel, move, schedule
+from timerd.outbox.messages import rows_in
 from timerd.outbox.outcomes import Next, of_calls, of_cancels, of_schedules, of_whole
 from timerd.outbox.rows import SealedBatch
 from timerd.outbox.sealing import batch_of
@@ -13,6 +14,7 @@ from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 TWO = batch_of("0b5e", 2000, 1_800_000_000_000, [schedule(b"1", "a"), schedule(b"2")])
+THREE = batch_of("0b5e", 2000, 1_800_000_000_000, [schedule(b"1", "a"), schedule(b"2"), schedule(b"3")])
 ONE = batch_of("0b5e", 2000, 1_800_000_000_000, [schedule(b"1", "a")])
 MOVES = batch_of("0b5e", 2000, 1_800_000_000_000, [move("a", 1), move("b", 1)])
 CANCELS = batch_of("0b5e", 2000, 1_800_000_000_000, [cancel("a"), cancel("b")])
@@ -31,6 +33,8 @@ CANCELS = batch_of("0b5e", 2000, 1_800_000_000_000, [cancel("a"), cancel("b")])
         ("UNAUTHENTICATED", "UNAUTHENTICATED", TWO, Next.AGAIN),
         ("UNIMPLEMENTED", "", TWO, Next.AGAIN),
         ("RESOURCE_EXHAUSTED", "DISK_FULL", TWO, Next.AGAIN),
+        ("RESOURCE_EXHAUSTED", "QUOTA", TWO, Next.AGAIN),
+        ("FAILED_PRECONDITION", "QUEUE_SHUT", TWO, Next.AGAIN),
         ("INVALID_ARGUMENT", "REQUEST_TOO_OLD", TWO, Next.ANEW),
         ("INVALID_ARGUMENT", "INVALID", TWO, Next.HALVES),
         ("INVALID_ARGUMENT", "INVALID", ONE, Next.DONE),
@@ -54,6 +58,25 @@ def test_items_are_refused_one_by_one() -> None:
     outcome = of_schedules(TWO, pb.ScheduleBatchResponse(results=[kept, result(1, 3, "PAYLOAD_TOO_LARGE")]))
     assert outcome.next is Next.DONE
     assert [(each.row.payload, each.reason) for each in outcome.refused] == [(b"2", "PAYLOAD_TOO_LARGE")]
+
+
+def test_a_batch_whose_queue_is_shut_stays_as_it_is() -> None:
+    """Nothing of it is remembered, and what was sent of it may arrive when the queue is open."""
+    shut, large = [result(n, 9, "QUEUE_SHUT") for n in range(2)], result(0, 3, "PAYLOAD_TOO_LARGE")
+    for results in (shut, [large, shut[1]]):
+        outcome = of_schedules(TWO, pb.ScheduleBatchResponse(results=results))
+        assert (outcome.next, {*outcome.shut}, outcome.refused, outcome.left) == (Next.AGAIN, {"mails"}, [], [])
+    whole = of_whole(TWO, make_error("FAILED_PRECONDITION", "No.", "QUEUE_SHUT", 0, ""))
+    assert whole.shut == {"mails"}
+
+
+def test_what_is_left_of_a_batch_that_was_stored_in_part_goes_on() -> None:
+    rows, stored = rows_in(THREE), pb.ItemResult(index=0, outcome=task_pb2.ITEM_OUTCOME_STORED)
+    for reason, queues in (("QUEUE_SHUT", {"mails"}), ("REFUSED_BEFORE", set[str]())):
+        results = [stored, result(1, 9, reason), result(2, 3, "PAYLOAD_TOO_LARGE")]
+        outcome = of_schedules(THREE, pb.ScheduleBatchResponse(stored=1, results=results))
+        assert (outcome.next, outcome.left, {*outcome.shut}) == (Next.REST, rows[1:2], queues)
+        assert [each.row for each in outcome.refused] == rows[2:]
 
 
 def test_an_item_of_which_nothing_is_known_has_the_whole_batch_sent_again() -> None:

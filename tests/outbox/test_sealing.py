@@ -9,33 +9,65 @@ from tests.outbox.made import FIRE_MS, cancel, move, numbered, schedule
 from timerd.outbox.low_mark import LOOK_S, LowMark
 from timerd.outbox.messages import rows_in
 from timerd.outbox.rows import OutboxRow, RowVerb
-from timerd.outbox.sealing import MOST_ROWS, NUMBER_STEP, batch_of, chosen, halves, sealed
+from timerd.outbox.sealing import (
+    MOST_BATCHES,
+    MOST_ROWS,
+    NUMBER_STEP,
+    LeftOut,
+    batch_of,
+    chosen,
+    halves,
+    is_clogged,
+    sealed,
+)
 from timerd.v1 import timer_service_pb2 as pb
 
 OUTBOX = "0b5e"
 NOW_MS = 1_800_000_000_000
 
 
-def names(rows: list[OutboxRow]) -> list[str]:
-    return [row.key or row.payload.decode() for row in rows]
+def names(batches: list[list[OutboxRow]]) -> list[list[str]]:
+    return [[row.key or row.payload.decode() for row in rows] for rows in batches]
 
 
-def test_a_batch_has_one_verb() -> None:
+def test_a_batch_has_one_verb_one_namespace_and_one_queue() -> None:
     rows = numbered([schedule(b"1", "a"), schedule(b"2"), cancel("x"), schedule(b"3", "b"), move("y", FIRE_MS)])
-    assert names(chosen(rows)) == ["a", "2", "b"]
+    assert names(chosen(rows)) == [["a", "2", "b"], ["x"], ["y"]]
+    rows = numbered([schedule(b"1"), schedule(b"2", queue="post"), schedule(b"3", namespace="billing"), schedule(b"4")])
+    assert names(chosen(rows)) == [["1", "4"], ["2"], ["3"]]
+
+
+def test_of_very_many_queues_the_first_ones_are_sealed() -> None:
+    rows = numbered([schedule(b"%d" % n, "a" if n == MOST_BATCHES else "", queue=f"q{n}") for n in range(20)])
+    assert len(chosen([*rows, cancel("a"), rows[0]])) == MOST_BATCHES
+    # What comes behind a row that was left is left as well.
+    assert all(row.verb == RowVerb.SCHEDULE for rows in chosen([*rows, cancel("a")]) for row in rows)
+
+
+def test_a_row_waits_while_a_sealed_batch_has_its_key() -> None:
+    rows = numbered([cancel("a"), cancel("b"), schedule(b"1", "a"), schedule(b"2", "c")])
+    assert names(chosen(rows, {("default", "a")})) == [["b"], ["c"]]
+    assert names(chosen(rows, {("billing", "a")})) == [["a", "b"], ["c"]]
+
+
+def test_a_look_that_finds_only_rows_that_wait_goes_on_behind_them() -> None:
+    waiting = [cancel("a")] * (MOST_ROWS - 5)
+    assert is_clogged([*waiting, *[schedule(b"1")] * 5], {("default", "a")})
+    assert not is_clogged(waiting, {("default", "a")})
+    assert not is_clogged([*waiting, *[schedule(b"1")] * 5], {("billing", "a")})
 
 
 def test_rows_of_a_key_stay_in_their_order() -> None:
     rows = numbered([schedule(b"1", "a"), cancel("a"), schedule(b"2", "a"), cancel("b"), schedule(b"3", "b")])
-    assert names(chosen(rows)) == ["a"]
-    assert names(chosen(rows[1:])) == ["a", "b"]
-    assert [row.verb for row in chosen(rows[1:])] == [RowVerb.CANCEL] * 2
+    assert names(chosen(rows)) == [["a"], ["b"]]
+    assert names(chosen(rows[1:])) == [["a", "b"]]
+    assert [row.verb for [row] in chosen(rows)] == [RowVerb.SCHEDULE, RowVerb.CANCEL]
 
 
 def test_a_key_is_of_its_namespace() -> None:
     other = schedule(b"2", "a")._replace(namespace="billing")
     rows = numbered([schedule(b"1", "a"), other, schedule(b"3", "b")])
-    assert names(chosen(rows)) == ["a", "b"]
+    assert names(chosen(rows)) == [["a", "b"], ["a"]]
 
 
 any_row = st.builds(
@@ -49,10 +81,11 @@ any_row = st.builds(
 def test_whatever_is_written_the_order_of_each_key_is_kept(rows: list[OutboxRow]) -> None:
     left, sent = numbered(rows), list[OutboxRow]()
     while left:
-        batch = chosen(left)
+        batches = chosen(left)
+        batch = [row for rows in batches for row in rows]
         keys = [row.key for row in batch if row.key]
-        assert batch[0] == left[0]
-        assert len({row.verb for row in batch}) == 1
+        assert batches[0][0] == left[0]
+        assert all(len({row.verb for row in rows}) == 1 for rows in batches)
         assert len(keys) == len(set(keys))
         sent += batch
         left = [row for row in left if row not in batch]
@@ -62,10 +95,10 @@ def test_whatever_is_written_the_order_of_each_key_is_kept(rows: list[OutboxRow]
 
 @given(st.lists(any_row, min_size=1, max_size=30))
 def test_a_batch_can_be_read_again(rows: list[OutboxRow]) -> None:
-    together = chosen(numbered(rows))
-    batch = batch_of(OUTBOX, NUMBER_STEP, NOW_MS, together)
-    assert rows_in(batch) == [row._replace(id=0) for row in together]
-    assert batch.is_ordered is any(row.key for row in together)
+    for together in chosen(numbered(rows)):
+        batch = batch_of(OUTBOX, NUMBER_STEP, NOW_MS, together)
+        assert rows_in(batch) == [row._replace(id=0) for row in together]
+        assert batch.is_ordered is any(row.key for row in together)
 
 
 def test_rows_that_differ_in_nothing_travel_as_columns() -> None:
@@ -90,15 +123,19 @@ def test_a_row_that_makes_no_request_is_refused_and_holds_up_no_other() -> None:
     bad = ['{"prio": 1}', '"text"', '{"queue": "other"}', '{"on_conflict": "perhaps"}', '{"priority": "high"}']
     rows = numbered([*(schedule(b"x", options=each) for each in bad), schedule(b"good")])
     sealing = sealed(OUTBOX, 2000, NOW_MS, rows)
-    assert sealing.batch is not None
-    assert (sealing.batch.tasks, sealing.taken) == (1, [row.id for row in rows])
+    assert ([each.tasks for each in sealing.batches], sealing.taken) == ([1], [row.id for row in rows])
     assert [each.reason for each in sealing.refused] == ["INVALID"] * len(bad)
     assert "prio" in sealing.refused[0].problem
 
 
 def test_nothing_is_sealed_of_rows_that_are_all_refused() -> None:
     sealing = sealed(OUTBOX, 2000, NOW_MS, numbered([schedule(b"x", options="[]")]))
-    assert (sealing.batch, sealing.taken) == (None, [1])
+    assert (sealing.batches, sealing.taken) == ([], [1])
+
+
+def test_batches_of_one_seal_have_room_for_their_halves() -> None:
+    sealing = sealed(OUTBOX, NUMBER_STEP, NOW_MS, numbered([schedule(b"1"), schedule(b"2", queue="post"), cancel("a")]))
+    assert [each.no for each in sealing.batches] == [NUMBER_STEP, 2 * NUMBER_STEP, 3 * NUMBER_STEP]
 
 
 def test_halves_lie_between_their_batch_and_the_next() -> None:
@@ -129,6 +166,12 @@ def test_the_low_mark_is_no_promise() -> None:
     mark.took([3])
     assert mark.above(100.0 + LOOK_S - 0.1) == 7
     assert mark.above(100.0 + LOOK_S) == 0
+    assert mark.above(100.1 + LOOK_S) == 7
+    assert mark.above(100.1 + LOOK_S, LeftOut(frozenset({"billing"}))) == 0
+    assert mark.above(100.1 + LOOK_S, LeftOut(frozenset({"billing"}))) == 7
+    assert mark.above(100.1 + LOOK_S) == 0
+    mark.look_again()
+    assert mark.above(100.2 + LOOK_S) == 0
 
 
 def test_nothing_that_was_seen_and_left_lies_below_the_mark() -> None:

@@ -14,14 +14,15 @@ from timerd.outbox.messages import rows_in
 from timerd.outbox.opening import open_outbox
 from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
+from timerd.outbox.sealing import MOST_ROWS, LeftOut
 
 LEASE_S = 60.0
 
 
 async def sealed(outbox: OutboxStore, owner: str = "one", lease_s: float = LEASE_S) -> SealedBatch:
-    batch, _ = await outbox.seal(owner, lease_s)
-    assert batch is not None
-    return batch
+    """The first, where there are several."""
+    batches, _ = await outbox.seal(owner, lease_s)
+    return batches[0]
 
 
 async def numbers(outbox: OutboxStore) -> list[int]:
@@ -35,35 +36,98 @@ async def test_what_is_sealed_is_out_of_the_outbox(outbox: OutboxStore) -> None:
     facts = await outbox.facts()
     assert (facts.rows, [each.no for each in facts.sealed]) == (0, [batch.no])
     assert [row.payload for row in rows_in(batch)] == [b"1", b"2"]
-    assert await outbox.seal("one", LEASE_S) == (None, 0)
+    assert await outbox.seal("one", LEASE_S) == ([], 0)
 
 
 async def test_numbers_and_times_follow_the_rows(outbox: OutboxStore) -> None:
     await outbox.put([schedule(b"1", "a"), move("a", FIRE_MS), cancel("a")])
-    batches = [await sealed(outbox) for _ in range(3)]
+    batches = list[SealedBatch]()
+    for _ in range(3):
+        batches.append(await sealed(outbox))
+        await outbox.done(batches[-1], [])
     assert [batch.verb for batch in batches] == [1, 3, 2]
     assert sorted(batch.no for batch in batches) == [batch.no for batch in batches]
     assert len({batch.made_ms for batch in batches}) == 3
-    numbers = [batch.no for batch in batches]
-    assert [await outbox.lower(batch, []) for batch in batches] == [[], numbers[:1], numbers[:2]]
-    assert await outbox.lower(batches[2], numbers[:1]) == numbers[1:2]
-    assert await outbox.read([numbers[1], numbers[2], 7]) == batches[1:]
 
 
-async def test_only_batches_with_keys_of_the_same_namespace_come_before(outbox: OutboxStore) -> None:
-    await outbox.put([schedule(b"1"), schedule(b"2", "a", namespace="billing"), cancel("a")])
-    plain, billing, mine = [await sealed(outbox) for _ in range(3)]
-    assert (plain.is_ordered, billing.namespace, mine.namespace) == (False, "billing", "default")
-    assert await outbox.lower(mine, []) == []
+async def test_a_row_waits_for_a_sealed_batch_with_its_key_of_any_relay(url: str, outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", "a")])
+    first = await sealed(outbox)
+    await outbox.put([cancel("a"), schedule(b"2", "a", namespace="billing"), schedule(b"3")])
+    other = open_outbox(url)
+    try:
+        batches, _ = await other.seal("two", LEASE_S)
+        assert [(each.namespace, each.verb) for each in batches] == [("billing", 1), ("default", 1)]
+        assert await other.seal("two", LEASE_S) == ([], 0)
+        await outbox.done(first, [])
+        assert (await sealed(other, "two")).verb == 2
+    finally:
+        await other.close()
+
+
+async def test_several_batches_are_sealed_at_once(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1"), schedule(b"2", queue="post"), cancel("a"), schedule(b"3", namespace="billing")])
+    batches, taken = await outbox.seal("one", LEASE_S)
+    assert ([each.tasks for each in batches], taken) == ([1, 1, 1, 1], 4)
+    assert await numbers(outbox) == [each.no for each in batches]
+    await outbox.put([schedule(b"4")])
+    assert (await sealed(outbox)).no > batches[-1].no
 
 
 async def test_rows_of_a_namespace_can_be_left_where_they_are(outbox: OutboxStore) -> None:
     await outbox.put([schedule(b"1", namespace="billing"), schedule(b"2"), cancel("a")])
-    batch, _ = await outbox.seal("one", LEASE_S, ["billing", "another"])
-    assert batch is not None
+    [batch, _], _ = await outbox.seal("one", LEASE_S, LeftOut(frozenset({"billing", "another"})))
     assert [row.payload for row in rows_in(batch)] == [b"2"]
-    assert (await outbox.seal("one", LEASE_S, ["billing", "default"])) == (None, 0)
+    assert await outbox.seal("one", LEASE_S, LeftOut(frozenset({"billing", "default"}))) == ([], 0)
     assert (await sealed(outbox)).namespace == "billing"
+
+
+async def test_rows_of_a_queue_are_left_with_what_comes_behind_them(outbox: OutboxStore) -> None:
+    """Of the same key in any queue, and with no others: also what comes before them."""
+    await outbox.put([schedule(b"0", "b", queue="post"), cancel("b"), schedule(b"1", "a"), cancel("a"), schedule(b"2")])
+    await outbox.put([schedule(b"3", "a", queue="post"), cancel("a", namespace="billing"), schedule(b"4", "b")])
+    await outbox.put([schedule(b"5", queue="post"), cancel("c")])
+    shut = LeftOut(queues=frozenset({("default", "mails")}))
+    taken = list[tuple[str, int, bytes | str]]()
+    while True:
+        batches, _ = await outbox.seal("one", LEASE_S, shut)
+        if not batches:
+            break
+        for each in batches:
+            taken += [(row.queue, row.verb, row.key or row.payload) for row in rows_in(each)]
+            await outbox.done(each, [])
+    assert sorted(taken, key=str) == sorted(
+        [("post", 1, "b"), ("", 2, "b"), ("", 2, "a"), ("post", 1, b"5"), ("", 2, "c")], key=str
+    )
+    assert [row.payload for row in rows_in(await sealed(outbox))] == [b"1", b"2", b"4"]
+
+
+async def test_many_rows_that_wait_are_looked_past(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", "a")])
+    first = await sealed(outbox)
+    await outbox.put([*(move("a", FIRE_MS + n) for n in range(MOST_ROWS + 5)), schedule(b"2", "b")])
+    assert [row.key for row in rows_in(await sealed(outbox))] == ["b"]
+    await outbox.done(first, [])
+    assert [row.fire_at_ms for row in rows_in(await sealed(outbox))] == [FIRE_MS]
+
+
+async def test_what_holds_a_batch_up_is_noted(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1")])
+    await outbox.note(await sealed(outbox), "The queue 'mails' takes no tasks in.")
+    assert [each.why for each in (await outbox.facts()).sealed] == ["The queue 'mails' takes no tasks in."]
+
+
+async def test_the_rest_of_a_batch_stands_in_its_place(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"%d" % number, f"k{number}") for number in range(3)])
+    batch = await sealed(outbox)
+    rows = rows_in(batch)
+    refused = RefusedRow(rows[0], "The key 'k0' is taken.", "KEY_TAKEN")
+    [rest] = await outbox.rest(batch, [refused], rows[2:], "one", LEASE_S)
+    assert await outbox.rest(batch, [refused], rows[2:], "two", LEASE_S) == []
+    assert (await numbers(outbox), rows_in(rest)) == ([batch.no + 1], rows[2:])
+    assert [each.refused for each in await outbox.refused(10)] == [refused]
+    await outbox.put([cancel("k0"), cancel("k2")])
+    assert [row.key for row in rows_in(await sealed(outbox))] == ["k0"]
 
 
 async def test_a_batch_is_found_when_its_lease_is_over(outbox: OutboxStore) -> None:
@@ -125,12 +189,14 @@ async def test_a_batch_that_is_made_anew_keeps_its_number_and_ends_the_old_one(o
 async def test_halves_stand_in_the_place_of_their_batch(outbox: OutboxStore) -> None:
     await outbox.put([schedule(b"%d" % number, f"k{number}") for number in range(5)])
     batch = await sealed(outbox)
-    await outbox.put([cancel("k0")])
+    await outbox.put([cancel("other")])
     later = await sealed(outbox)
     both = await outbox.halve(batch, "one", LEASE_S)
     assert await outbox.halve(batch, "two", LEASE_S) == []
     assert await numbers(outbox) == [both[0].no, both[1].no, later.no]
     assert [row for half in both for row in rows_in(half)] == rows_in(batch)
+    await outbox.put([cancel("k0"), cancel("k4")])
+    assert await outbox.seal("one", LEASE_S) == ([], 0)
 
 
 async def test_reset_gives_it_another_identity(outbox: OutboxStore) -> None:
@@ -204,7 +270,9 @@ async def test_a_row_that_was_committed_late_comes_before_what_saw_it(postgres_u
         await quick.execute("SELECT timerd.schedule('mails', 'other', now())")
         assert [row.payload for row in rows_in(await sealed(outbox))] == [b"other"]
     await quick.execute("SELECT timerd.cancel('a')")
-    assert [row.payload for row in rows_in(await sealed(outbox))] == [b"first"]
+    first = await sealed(outbox)
+    assert [row.payload for row in rows_in(first)] == [b"first"]
+    await outbox.done(first, [])
     assert (await sealed(outbox)).verb == 2
     for each in (slow, quick):
         await each.close()
@@ -240,7 +308,9 @@ async def test_a_row_that_mysql_commits_late_comes_before_what_saw_it(mysql_url:
         assert [row.payload for row in rows_in(await sealed(outbox))] == [b"other"]
     async with quick.transaction():
         await quick.run("INSERT INTO timerd_outbox (verb, `key`) VALUES (2, 'a')")
-    assert [row.payload for row in rows_in(await sealed(outbox))] == [b"first"]
+    first = await sealed(outbox)
+    assert [row.payload for row in rows_in(first)] == [b"first"]
+    await outbox.done(first, [])
     assert (await sealed(outbox)).verb == 2
     for each in (slow, quick):
         await each.close()

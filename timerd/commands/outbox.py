@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -156,10 +157,21 @@ def status(database: Database, json: options.Json = False) -> None:
     if facts.sealed and not out.as_json:
         out.say("")
         out.many([_sealed_record(facts, index) for index in range(len(facts.sealed))], _SEALED, "")
+        for why, tasks in _held_up(facts).items():
+            out.say(f"{tasks:,} rows on their way wait, and later ones like them: {why}")
     if facts.oldest_ms and facts.now_ms - facts.oldest_ms > _STATUS_S * 1000:
         raise CommandFailure(
             "The oldest row has waited for more than a minute: look whether `timerd outbox run` runs, and what it says."
         )
+
+
+def _held_up(facts: OutboxFacts) -> Counter[str]:
+    """What the server said -> how many rows."""
+    waiting: Counter[str] = Counter()
+    for each in facts.sealed:
+        if each.why:
+            waiting[each.why] += each.tasks
+    return waiting
 
 
 def _record(facts: OutboxFacts) -> dict[str, Any]:
@@ -181,7 +193,8 @@ def _namespace_record(of: NamespaceFacts) -> dict[str, Any]:
 def _sealed_record(facts: OutboxFacts, index: int) -> dict[str, Any]:
     each = facts.sealed[index]
     times = {"sealed_time": _iso(each.made_ms), "lease_end_time": _iso(each.until_ms)}
-    return {"no": each.no, "tasks": each.tasks, "namespace": each.namespace, "relay": each.owner, **times}
+    whose = {"namespace": each.namespace, "relay": each.owner, "why": each.why}
+    return {"no": each.no, "tasks": each.tasks, **whose, **times}
 
 
 def _shown(facts: OutboxFacts) -> dict[str, object]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timerd.outbox.rows import OutboxRow
+from timerd.outbox.sealing import NOTHING, LeftOut
 
 LOOK_S = 5.0
 
@@ -21,13 +22,19 @@ class LowMark:
     def __init__(self) -> None:
         self._taken = 0
         self._looked_s = float("-inf")
+        self._left_out = NOTHING
 
-    def above(self, now_s: float) -> int:
-        """The id above which the next look begins; 0: from the start."""
-        if now_s - self._looked_s < LOOK_S:
+    def above(self, now_s: float, left_out: LeftOut = NOTHING) -> int:
+        """The id above which the next look begins; 0: from the start. So it is where something else is left out than
+        before."""
+        if now_s - self._looked_s < LOOK_S and left_out == self._left_out:
             return self._taken
-        self._looked_s = now_s
+        self._looked_s, self._left_out = now_s, left_out
         return 0
+
+    def look_again(self) -> None:
+        """The next look is from the start, for this one passed rows that wait."""
+        self._looked_s = float("-inf")
 
     def is_enough(self, above: int, rows: Sequence[OutboxRow]) -> bool:
         """Whether a look from `above` on that found these needs no other one from the start."""

@@ -1,7 +1,7 @@
 """The bytes of a sealed batch: what is written into it, and what is read from it again.
 
 A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. Moves are by key, for which there
-are single calls: such a batch is their requests one after the other, each behind its length.
+are single calls, over one stream: such a batch is their requests one after the other, each behind its length.
 """
 
 from __future__ import annotations
@@ -86,12 +86,12 @@ def rows_in(batch: SealedBatch) -> list[OutboxRow]:
     return [_moved(pb.RescheduleRequest.FromString(each)) for each in calls_in(batch.request)]
 
 
-def keys_in(batch: SealedBatch) -> frozenset[str]:
-    """Of its rows, those that have one."""
+def keys_in(batch: SealedBatch) -> frozenset[tuple[str, str]]:
+    """Of its rows, those that have one, with their namespace."""
     if batch.verb == RowVerb.SCHEDULE:
         items = pb.ScheduleBatchRequest.FromString(batch.request).items.items
-        return frozenset(item.key for item in items if item.key)
-    return frozenset(row.key for row in rows_in(batch))
+        return frozenset((batch.namespace, item.key) for item in items if item.key)
+    return frozenset((batch.namespace, row.key) for row in rows_in(batch))
 
 
 def _moved(call: pb.RescheduleRequest) -> OutboxRow:

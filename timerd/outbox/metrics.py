@@ -5,6 +5,7 @@ Label values are the namespaces that rows name.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -15,6 +16,7 @@ from timerd.outbox.ports import OutboxFacts
 from timerd.outbox.relay import Relay
 
 _NAMESPACE = ("namespace",)
+_HELD = ("namespace", "queue", "reason")
 
 
 class _OutboxScrape(Collector):
@@ -54,8 +56,20 @@ def _of_relay(relay: Relay) -> Iterable[Metric]:
     again = CounterMetricFamily("timerd_outbox_batches_sent_again", "Batches that were not answered, or not taken.")
     again.add_metric([], relay.counts["again"])
     yield again
-    held = relay.held_up
-    yield _gauges("timerd_outbox_held_up_rows", "Rows of namespaces that the server takes nothing of.", held)
+    yield _held_up(relay)
+
+
+def _held_up(relay: Relay) -> Metric:
+    """A batch counts to the first of its queues."""
+    rows: Counter[tuple[str, str, str]] = Counter()
+    for held in relay.held_up:
+        rows[(*min(held.names), held.reason)] += held.tasks
+    family = GaugeMetricFamily(
+        "timerd_outbox_held_up_rows", "Sealed rows that the server takes nothing of.", labels=_HELD
+    )
+    for labels, count in rows.items():
+        family.add_metric(labels, float(count))
+    return family
 
 
 def _gauges(name: str, text: str, values: Mapping[str, float]) -> Metric:

@@ -19,7 +19,7 @@ import pymysql
 
 from timerd.outbox.low_mark import LowMark
 from timerd.outbox.messages import rows_in
-from timerd.outbox.mysql_schema import NOW_MS, statements
+from timerd.outbox.mysql_schema import MOST_WHY, NOW_MS, statements
 from timerd.outbox.ports import (
     MOST_COUNTED,
     DatabaseAway,
@@ -30,7 +30,21 @@ from timerd.outbox.ports import (
     facts_of,
 )
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
-from timerd.outbox.sealing import MOST_BYTES, MOST_ROWS, NUMBER_STEP, Sealing, batch_of, halves, sealed
+from timerd.outbox.sealed_keys import SealedKeys
+from timerd.outbox.sealing import (
+    MOST_BYTES,
+    MOST_ROWS,
+    NOTHING,
+    NUMBER_STEP,
+    LeftOut,
+    QualifiedName,
+    Sealing,
+    batch_of,
+    halves,
+    is_clogged,
+    rest,
+    sealed,
+)
 
 T = TypeVar("T")
 # Of PyMySQL, which has no types.
@@ -50,10 +64,21 @@ _AS_ROW = (
     "COALESCE(options, '')"
 )
 # The bytes of payloads decide how many rows are read: always all up to some id, so that no row of a key is left out.
-_LOWEST = f"""SELECT id, {_AS_ROW} FROM (
+_FIRST = f"""SELECT id, {_AS_ROW} FROM (
     SELECT lowest.*, SUM(COALESCE(LENGTH(payload), 0)) OVER (ORDER BY id) - COALESCE(LENGTH(payload), 0) AS before_it
-    FROM (SELECT * FROM timerd_outbox WHERE id > %s AND namespace NOT IN %s ORDER BY id LIMIT {MOST_ROWS}) AS lowest
+    FROM (SELECT o.* FROM timerd_outbox AS o {{}} ORDER BY o.id LIMIT {MOST_ROWS}) AS lowest
 ) AS summed WHERE before_it < {MOST_BYTES} ORDER BY id"""
+_LOWEST = _FIRST.format("WHERE o.id > %s AND o.namespace NOT IN %s")
+# Without queues, later rows of the keys of theirs, and keys, all of them behind their namespaces.
+_LOWEST_BESIDE = _FIRST.format(
+    """LEFT JOIN (
+    SELECT namespace, `key`, MIN(id) AS first_id FROM timerd_outbox
+    WHERE CONCAT(namespace, ' ', queue) IN %s AND `key` IS NOT NULL GROUP BY namespace, `key`
+) AS held ON held.namespace = o.namespace AND held.`key` = o.`key` AND held.first_id < o.id
+WHERE o.namespace NOT IN %s AND held.first_id IS NULL
+    AND COALESCE(CONCAT(o.namespace, ' ', o.queue) NOT IN %s, TRUE)
+    AND COALESCE(CONCAT(o.namespace, ' ', o.`key`) NOT IN %s, TRUE)"""
+)
 _BATCH = "no, made_ms, verb, tasks, is_ordered, namespace, request"
 _SEALED = f"""INSERT INTO timerd_sealed ({_BATCH}, owner, until_ms)
 VALUES (%s, %s, %s, %s, %s, %s, %s, %s, {NOW_MS} + %s)"""
@@ -64,16 +89,14 @@ _TAKE_OVER = f"UPDATE timerd_sealed SET owner = %s, until_ms = {NOW_MS} + %s WHE
 # Only what has used up a third of its lease; all of them where they are to end.
 _KEEP = f"""UPDATE timerd_sealed SET until_ms = {NOW_MS} + %s
 WHERE owner = %s AND (%s = 0 OR until_ms < {NOW_MS} + %s)"""
-_LOWER = """SELECT no FROM timerd_sealed
-WHERE no < %s AND namespace = %s AND is_ordered AND no NOT IN %s ORDER BY no"""
 _PUT = f"INSERT INTO timerd_outbox ({_COLUMNS}) VALUES (%s, %s, %s, %s, %s, %s, %s)"
 _REFUSED = f"INSERT INTO timerd_refused ({_COLUMNS}, problem, reason) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)"
 _WAITING_FACTS = f"""SELECT namespace, COUNT(*), MIN(inserted_ms)
 FROM (SELECT namespace, inserted_ms FROM timerd_outbox ORDER BY id LIMIT {MOST_COUNTED}) AS lowest GROUP BY namespace"""
 # No such table or column; then: a user, a password or a privilege that is missing.
 _MISSING, _WRONG = frozenset({1146, 1054}), frozenset({1044, 1045, 1049, 1142, 1143, 1698})
-# Stands for nothing in a list that must have something: no number and no namespace.
-_NO_NUMBER, _NO_NAMESPACE = -1, ""
+# Stands for nothing in a list that must have something: no number and no name.
+_NO_NUMBER, _NO_NAME = -1, ""
 
 
 class MysqlOutbox:
@@ -86,7 +109,7 @@ class MysqlOutbox:
         self._thread = ThreadPoolExecutor(1, "timerd outbox")
         self._connection: Any = None
         self._used_s = 0.0
-        self._mark = LowMark()
+        self._mark, self._keys = LowMark(), SealedKeys()
 
     async def _run(self, work: Callable[[MysqlCursor], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._within, work))
@@ -137,6 +160,7 @@ class MysqlOutbox:
             )
 
     def _give_up(self) -> None:
+        self._keys.forget()
         if self._connection is not None:
             with suppress(pymysql.MySQLError, OSError):
                 self._connection.close()
@@ -155,11 +179,12 @@ class MysqlOutbox:
             f"{self.name} does not answer as it should: {said}. Look whether it runs, and whether the address is right."
         )
 
-    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
-        sealing, left = await self._run(partial(_seal, owner, lease_s, [*without], self._mark))
+    async def seal(self, owner: str, lease_s: float, left_out: LeftOut = NOTHING) -> tuple[list[SealedBatch], int]:
+        sealing, left = await self._run(partial(_seal, owner, lease_s, left_out, self._mark, self._keys))
         if sealing.taken:
             self._mark.took(sealing.taken, left)
-        return sealing.batch, len(sealing.taken)
+            self._keys.learn(batch for batch in sealing.batches if batch.is_ordered)
+        return sealing.batches, len(sealing.taken)
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
         return await self._run(partial(_take_over, owner, lease_s, in_hand))
@@ -168,13 +193,9 @@ class MysqlOutbox:
         lease_ms = round(lease_s * 1000)
         await self._run(lambda database: database.execute(_KEEP, (lease_ms, owner, lease_ms, lease_ms * 2 // 3)))
 
-    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
-        asked = (batch.no, batch.namespace, [*in_hand, _NO_NUMBER])
-        return await self._run(lambda database: [no for (no,) in _all(database, _LOWER, *asked)])
-
-    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
-        wanted = f"SELECT {_BATCH} FROM timerd_sealed WHERE no IN %s ORDER BY no"
-        return await self._run(lambda database: list(map(_batch, _all(database, wanted, [*numbers, _NO_NUMBER]))))
+    async def note(self, batch: SealedBatch, why: str) -> None:
+        noted = ("UPDATE timerd_sealed SET why = %s WHERE no = %s", (why[:MOST_WHY], batch.no))
+        await self._run(lambda database: database.execute(*noted))
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         await self._run(lambda database: _write_refused(database, refused) if _gone(database, batch) else None)
@@ -184,6 +205,11 @@ class MysqlOutbox:
 
     async def halve(self, batch: SealedBatch, owner: str, lease_s: float) -> list[SealedBatch]:
         return await self._run(partial(_halve, batch, owner, lease_s))
+
+    async def rest(
+        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
+    ) -> list[SealedBatch]:
+        return await self._run(partial(_rest, batch, refused, left, owner, lease_s))
 
     async def make(self) -> None:
         await self._run(lambda database: [database.execute(each) for each in statements()])
@@ -219,37 +245,62 @@ def _one(database: MysqlCursor, statement: str, *values: object) -> Any:  # noqa
 
 
 def _seal(
-    owner: str, lease_s: float, without: Sequence[str], mark: LowMark, database: MysqlCursor
+    owner: str, lease_s: float, left_out: LeftOut, mark: LowMark, keys: SealedKeys, database: MysqlCursor
 ) -> tuple[Sealing, list[int]]:
     """And the ids of rows that were seen and left."""
     # One relay at a time, so that numbers follow ids. What comes after it sees what is committed by then.
     outbox, no, last_ms = _one(database, "SELECT outbox, next_no, made_ms FROM timerd_relay FOR UPDATE")
     made_ms = max(_now_ms(database), last_ms + 1)
-    rows = _rows(database, mark, [*without, _NO_NAMESPACE])
-    sealing = sealed(outbox, no, made_ms, rows)
+    busy = _busy(database, keys)
+    rows = _rows(database, mark, left_out, busy)
+    sealing = sealed(outbox, no, made_ms, rows, busy)
     if sealing.taken:
         database.execute("DELETE FROM timerd_outbox WHERE id IN %s", (sealing.taken,))
         _write_refused(database, sealing.refused)
-        if sealing.batch is not None:
-            _write_sealed(database, sealing.batch, owner, lease_s)
-        database.execute("UPDATE timerd_relay SET next_no = %s, made_ms = %s", (no + NUMBER_STEP, made_ms))
+        _write_sealed(database, sealing.batches, owner, lease_s)
+        next_no = no + NUMBER_STEP * max(1, len(sealing.batches))
+        database.execute("UPDATE timerd_relay SET next_no = %s, made_ms = %s", (next_no, made_ms))
     return sealing, [*{row.id for row in rows}.difference(sealing.taken)]
 
 
-def _rows(database: MysqlCursor, mark: LowMark, without: Sequence[str]) -> list[OutboxRow]:
-    above = mark.above(time.monotonic())
-    rows = [OutboxRow(*record) for record in _all(database, _LOWEST, above, without)]
-    if mark.is_enough(above, rows):
-        return rows
-    return [OutboxRow(*record) for record in _all(database, _LOWEST, 0, without)]
+def _busy(database: MysqlCursor, keys: SealedKeys) -> frozenset[QualifiedName]:
+    """The keys of all batches that are left, as nobody else seals or halves meanwhile."""
+    left = [no for (no,) in _all(database, "SELECT no FROM timerd_sealed WHERE is_ordered")]
+    if unknown := keys.unknown(left):
+        keys.learn(map(_batch, _all(database, f"SELECT {_BATCH} FROM timerd_sealed WHERE no IN %s", unknown)))
+    return keys.busy()
+
+
+def _rows(database: MysqlCursor, mark: LowMark, left_out: LeftOut, busy: frozenset[QualifiedName]) -> list[OutboxRow]:
+    if not left_out.queues:
+        above = mark.above(time.monotonic(), left_out)
+        rows = _looked(database, above, left_out)
+        if not mark.is_enough(above, rows):
+            rows = _looked(database, 0, left_out)
+        if not is_clogged(rows, busy):
+            return rows
+    mark.look_again()
+    return _looked_beside(database, left_out, busy)
+
+
+def _looked(database: MysqlCursor, above: int, left_out: LeftOut) -> list[OutboxRow]:
+    found = _all(database, _LOWEST, above, [*left_out.namespaces, _NO_NAME])
+    return [OutboxRow(*record) for record in found]
+
+
+def _looked_beside(database: MysqlCursor, left_out: LeftOut, busy: frozenset[QualifiedName]) -> list[OutboxRow]:
+    queues, keys = ([*map(" ".join, each), _NO_NAME] for each in (left_out.queues, busy))
+    found = _all(database, _LOWEST_BESIDE, queues, [*left_out.namespaces, _NO_NAME], queues, keys)
+    return [OutboxRow(*record) for record in found]
 
 
 def _now_ms(database: MysqlCursor) -> int:
     return int(_one(database, f"SELECT {NOW_MS}")[0])
 
 
-def _write_sealed(database: MysqlCursor, batch: SealedBatch, owner: str, lease_s: float) -> None:
-    database.execute(_SEALED, (*batch, owner, round(lease_s * 1000)))
+def _write_sealed(database: MysqlCursor, batches: Sequence[SealedBatch], owner: str, lease_s: float) -> None:
+    for batch in batches:
+        database.execute(_SEALED, (*batch, owner, round(lease_s * 1000)))
 
 
 def _take_over(owner: str, lease_s: float, in_hand: Collection[int], database: MysqlCursor) -> list[SealedBatch]:
@@ -293,15 +344,33 @@ def _halve(batch: SealedBatch, owner: str, lease_s: float, database: MysqlCursor
     if not _gone(database, batch):
         return []
     both = halves(outbox, batch.no, made_ms, rows_in(batch))
-    for half in both:
-        _write_sealed(database, half, owner, lease_s)
+    _write_sealed(database, both, owner, lease_s)
     return both
+
+
+def _rest(
+    batch: SealedBatch,
+    refused: Sequence[RefusedRow],
+    left: Sequence[OutboxRow],
+    owner: str,
+    lease_s: float,
+    database: MysqlCursor,
+) -> list[SealedBatch]:
+    outbox, made_ms = _moment(database)
+    if not _gone(database, batch):
+        return []
+    _write_refused(database, refused)
+    batches = [rest(outbox, batch.no, made_ms, left)]
+    _write_sealed(database, batches, owner, lease_s)
+    return batches
 
 
 def _facts(database: MysqlCursor) -> OutboxFacts:
     outbox, now_ms = _one(database, f"SELECT outbox, {NOW_MS} FROM timerd_relay")
     waiting = _all(database, _WAITING_FACTS)
-    sealed_now = _all(database, "SELECT no, tasks, made_ms, owner, until_ms, namespace FROM timerd_sealed ORDER BY no")
+    sealed_now = _all(
+        database, "SELECT no, tasks, made_ms, owner, until_ms, namespace, why FROM timerd_sealed ORDER BY no"
+    )
     refused = _all(database, "SELECT namespace, COUNT(*) FROM timerd_refused GROUP BY namespace")
     return facts_of(outbox, now_ms, waiting, [SealedFact(*each) for each in sealed_now], refused)
 

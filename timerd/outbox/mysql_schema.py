@@ -18,6 +18,7 @@ _WISH = """
     `key` VARCHAR(1024),
     payload MEDIUMBLOB,
     options LONGTEXT"""
+MOST_WHY = 1024
 _KIND = "ENGINE = InnoDB DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
 TABLES = (
     f"""CREATE TABLE IF NOT EXISTS timerd_outbox (
@@ -44,7 +45,7 @@ TABLES = (
     f"""CREATE TABLE IF NOT EXISTS timerd_sealed (
     no BIGINT PRIMARY KEY, made_ms BIGINT NOT NULL, verb TINYINT NOT NULL, tasks INT NOT NULL,
     is_ordered BOOLEAN NOT NULL, namespace VARCHAR(255) NOT NULL, request LONGBLOB NOT NULL,
-    owner VARCHAR(64) NOT NULL, until_ms BIGINT NOT NULL
+    owner VARCHAR(64) NOT NULL, until_ms BIGINT NOT NULL, why VARCHAR({MOST_WHY}) NOT NULL DEFAULT ''
 ) {_KIND}""",
     f"""CREATE TABLE IF NOT EXISTS timerd_refused (
     number BIGINT AUTO_INCREMENT PRIMARY KEY, refused_ms BIGINT NOT NULL DEFAULT {NOW_MS},{_WISH},

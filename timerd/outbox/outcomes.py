@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from timerd.outbox.messages import rows_in
-from timerd.outbox.rows import RefusedRow, RowVerb, SealedBatch
+from timerd.outbox.rows import OutboxRow, RefusedRow, RowVerb, SealedBatch
 from timerd.sdk.values import TimerdError, error_of_problem, is_retryable
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -20,6 +20,10 @@ from timerd.v1 import timer_service_pb2 as pb
 # full.
 _MENDED_LATER = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
 _TOO_OLD = "REQUEST_TOO_OLD"
+# The queue takes nothing in: until an operator has it running again.
+QUEUE_SHUT = "QUEUE_SHUT"
+# By the first try of the call, of which another one has stored a part.
+_BEFORE = "REFUSED_BEFORE"
 _OVERTAKEN = "OVERTAKEN"
 _NO_KEYS = "The server does not know cancels by many keys, for it is of an earlier release: bring it up to this one."
 
@@ -34,22 +38,29 @@ class Next(Enum):
     ANEW = auto()
     # Nothing of it was stored, for a reason that lies in one of its rows.
     HALVES = auto()
+    # A part of it was stored, and each repeat is told the same. What waits of it goes on as another batch.
+    REST = auto()
 
 
 @dataclass(slots=True)
 class SendOutcome:
-    """`why`: what the server said last where it is not done."""
+    """`why`: what the server said last where it is not done. `left`: rows that wait, where the others are done. `shut`:
+    queues that take nothing in."""
 
     next: Next
     refused: list[RefusedRow] = field(default_factory=list)
     why: TimerdError | None = None
+    left: list[OutboxRow] = field(default_factory=list)
+    shut: frozenset[str] = frozenset()
 
 
 def kind_of(error: TimerdError, verb: int) -> Next:
     """DONE: it is refused for good."""
     if error.reason == _TOO_OLD:
         return Next.ANEW
-    if not error.reason or is_retryable(error) or error.code in _MENDED_LATER:
+    if error.reason == _BEFORE:
+        return Next.REST
+    if error.reason == QUEUE_SHUT or not error.reason or is_retryable(error) or error.code in _MENDED_LATER:
         return Next.AGAIN
     if error.code == "ABORTED" and verb == RowVerb.RESCHEDULE and error.reason != _OVERTAKEN:
         return Next.AGAIN
@@ -62,7 +73,7 @@ def of_whole(batch: SealedBatch, error: TimerdError) -> SendOutcome:
         return SendOutcome(Next.AGAIN, why=TimerdError(_NO_KEYS, code="UNIMPLEMENTED"))
     found = kind_of(error, batch.verb)
     if found is not Next.DONE:
-        return SendOutcome(found, why=error)
+        return SendOutcome(found, why=error, shut=_queues(batch) if error.reason == QUEUE_SHUT else frozenset())
     if batch.tasks > 1:
         return SendOutcome(Next.HALVES, why=error)
     return SendOutcome(Next.DONE, [RefusedRow(row, str(error), error.reason) for row in rows_in(batch)])
@@ -74,7 +85,7 @@ def of_schedules(batch: SealedBatch, response: pb.ScheduleBatchResponse) -> Send
     for result in response.results:
         if result.outcome == task_pb2.ITEM_OUTCOME_UNKNOWN or result.problem.message:
             errors[result.index] = error_of_problem(result.problem)
-    return _of_each(batch, errors)
+    return _of_each(batch, errors, stored=response.stored)
 
 
 def of_cancels(batch: SealedBatch, response: pb.CancelBatchResponse) -> SendOutcome:
@@ -88,15 +99,30 @@ def of_calls(batch: SealedBatch, said: Sequence[TimerdError | None]) -> SendOutc
     return _of_each(batch, {index: error for index, error in enumerate(said) if error is not None})
 
 
-def _of_each(batch: SealedBatch, errors: dict[int, TimerdError]) -> SendOutcome:
+def _of_each(batch: SealedBatch, errors: dict[int, TimerdError], stored: int = 0) -> SendOutcome:
+    """`stored`: how many tasks, now or by an earlier try."""
     if not errors:
         return SendOutcome(Next.DONE)
-    kinds = {index: kind_of(error, batch.verb) for index, error in errors.items()}
+    shut = [index for index, error in errors.items() if error.reason == QUEUE_SHUT]
+    kinds = {index: kind_of(error, batch.verb) for index, error in errors.items() if error.reason != QUEUE_SHUT}
     for wanted in (Next.AGAIN, Next.ANEW):
         for index, kind in kinds.items():
             if kind is wanted:
                 return SendOutcome(wanted, why=errors[index])
     rows = rows_in(batch)
-    return SendOutcome(
-        Next.DONE, [RefusedRow(rows[index], str(error), error.reason) for index, error in errors.items()]
-    )
+    queues = frozenset(rows[index].queue for index in shut)
+    before = [index for index, kind in kinds.items() if kind is Next.REST]
+    if shut and not stored and not before:
+        # The server remembers nothing of it, and an earlier send of these bytes may still be on its way.
+        return SendOutcome(Next.AGAIN, why=errors[shut[0]], shut=queues)
+    left = sorted([*shut, *before])
+    refused = [
+        RefusedRow(rows[index], str(errors[index]), errors[index].reason) for index in sorted(errors.keys() - {*left})
+    ]
+    if not left:
+        return SendOutcome(Next.DONE, refused)
+    return SendOutcome(Next.REST, refused, errors[left[0]], [rows[index] for index in left], queues)
+
+
+def _queues(batch: SealedBatch) -> frozenset[str]:
+    return frozenset(row.queue for row in rows_in(batch))

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from timerd.outbox.outcomes import SendOutcome
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
+from timerd.outbox.sealing import NOTHING, LeftOut
 
 
 class DatabaseAway(Exception):
@@ -32,7 +33,8 @@ class NamespaceFacts:
 
 @dataclass(frozen=True, slots=True)
 class SealedFact:
-    """A sealed batch, as `status` shows it. Times in ms since the epoch."""
+    """A sealed batch, as `status` shows it. Times in ms since the epoch. `why`: it is held up, in a sentence of the
+    server; else empty."""
 
     no: int
     tasks: int
@@ -40,6 +42,7 @@ class SealedFact:
     owner: str
     until_ms: int
     namespace: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,10 @@ class OutboxStore(Protocol):
 
     name: str
 
-    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
-        """Takes the lowest rows out, and writes the batch that is sent for them, in one transaction, which is durable
-        when this returns (X1). Rows of the namespaces `without` stay. The second: how many rows it took."""
+    async def seal(self, owner: str, lease_s: float, left_out: LeftOut = NOTHING) -> tuple[list[SealedBatch], int]:
+        """Takes the lowest rows out and writes the batches that are sent for them, in one transaction, which is durable
+        when this returns (X1). What is `left_out` stays, with later rows of its keys, and so does a row whose key is in
+        a sealed batch (X3). The second: how many rows it took."""
         ...
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
@@ -106,12 +110,8 @@ class OutboxStore(Protocol):
         """The leases of all that `owner` has begin anew; 0 ends them."""
         ...
 
-    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
-        """Of the sealed batches of its namespace that have keys and lower numbers, those beside `in_hand`."""
-        ...
-
-    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
-        """Sealed batches of all relays, as far as they are there."""
+    async def note(self, batch: SealedBatch, why: str) -> None:
+        """For those who look: the batch is held up, and why."""
         ...
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
@@ -124,6 +124,13 @@ class OutboxStore(Protocol):
 
     async def halve(self, batch: SealedBatch, owner: str, lease_s: float) -> list[SealedBatch]:
         """Two halves in its place; none where it is another one by now."""
+        ...
+
+    async def rest(
+        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
+    ) -> list[SealedBatch]:
+        """It goes, what was refused of it is kept, and what is left of it is a batch in its place (X6). None where it
+        is another one by now."""
         ...
 
     async def make(self) -> None:

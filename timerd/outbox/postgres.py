@@ -29,7 +29,20 @@ from timerd.outbox.ports import (
 )
 from timerd.outbox.postgres_schema import DDL
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
-from timerd.outbox.sealing import MOST_BYTES, MOST_ROWS, NUMBER_STEP, batch_of, halves, sealed
+from timerd.outbox.sealed_keys import SealedKeys
+from timerd.outbox.sealing import (
+    MOST_BYTES,
+    MOST_ROWS,
+    NOTHING,
+    NUMBER_STEP,
+    LeftOut,
+    QualifiedName,
+    batch_of,
+    halves,
+    is_clogged,
+    rest,
+    sealed,
+)
 
 # A relay that stands still within a transaction holds up the others no longer than that.
 _BEGIN = """BEGIN; SET LOCAL synchronous_commit = on; SET LOCAL lock_timeout = '5s';
@@ -41,12 +54,22 @@ _AS_ROW = (
     "coalesce(key, ''), coalesce(payload, ''), coalesce(options::text, '')"
 )
 # The bytes of payloads decide how many rows are read: always all up to some id, so that no row of a key is left out.
-_LOWEST = f"""SELECT {_AS_ROW} FROM (
+_FIRST = f"""SELECT {_AS_ROW} FROM (
     SELECT *, sum(coalesce(octet_length(payload), 0)) OVER (ORDER BY id) - coalesce(octet_length(payload), 0) AS before
-    FROM (
-        SELECT * FROM timerd.outbox WHERE id > $1 AND namespace <> ALL ($2::text[]) ORDER BY id LIMIT {MOST_ROWS}
-    ) AS lowest
+    FROM (%s ORDER BY id LIMIT {MOST_ROWS}) AS lowest
 ) AS summed WHERE before < {MOST_BYTES} ORDER BY id"""
+_LOWEST = _FIRST % "SELECT * FROM timerd.outbox WHERE id > $1 AND namespace <> ALL ($2::text[])"
+# Without namespaces ($1), queues ($2) with later rows of their keys, and keys ($3); these two behind their namespaces.
+_LOWEST_BESIDE = (
+    _FIRST
+    % """SELECT o.* FROM timerd.outbox AS o LEFT JOIN (
+    SELECT namespace, key, min(id) AS first_id FROM timerd.outbox
+    WHERE namespace || ' ' || queue = ANY ($2::text[]) AND key IS NOT NULL GROUP BY namespace, key
+) AS held ON held.namespace = o.namespace AND held.key = o.key AND held.first_id < o.id
+WHERE o.namespace <> ALL ($1::text[]) AND held.first_id IS NULL
+    AND coalesce(o.namespace || ' ' || o.queue <> ALL ($2::text[]), true)
+    AND coalesce(o.namespace || ' ' || o.key <> ALL ($3::text[]), true)"""
+)
 _BATCH = "no, made_ms, verb, tasks, is_ordered, namespace, request"
 _SEALED = f"""INSERT INTO timerd.sealed ({_BATCH}, owner, until)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 second')"""
@@ -59,8 +82,7 @@ WHERE no IN (
 # Only what has used up a third of its lease; all of them where they are to end.
 _KEEP = """UPDATE timerd.sealed SET until = clock_timestamp() + $2 * interval '1 second'
 WHERE owner = $1 AND ($2 = 0 OR until < clock_timestamp() + $2 * interval '0.67 second')"""
-_LOWER = """SELECT no FROM timerd.sealed
-WHERE no < $1 AND namespace = $2 AND is_ordered AND no <> ALL ($3::bigint[]) ORDER BY no"""
+_ORDERED = "SELECT no FROM timerd.sealed WHERE is_ordered"
 _READ = f"SELECT {_BATCH} FROM timerd.sealed WHERE no = ANY ($1::bigint[]) ORDER BY no"
 _REFUSED = """INSERT INTO timerd.refused (verb, namespace, queue, fire_at, key, payload, options, problem, reason)
 VALUES ($1, $2, nullif($3, ''), to_timestamp(nullif($4::bigint, 0) / 1000.0), nullif($5, ''), $6, $7::jsonb, $8, $9)"""
@@ -72,7 +94,7 @@ ORDER BY number"""
 _FACTS = f"SELECT outbox::text, {_NOW_MS} FROM timerd.relay"
 _WAITING_FACTS = f"""SELECT namespace, count(*), (extract(epoch FROM min(inserted_at)) * 1000)::bigint
 FROM (SELECT namespace, inserted_at FROM timerd.outbox ORDER BY id LIMIT {MOST_COUNTED}) AS lowest GROUP BY namespace"""
-_SEALED_FACTS = """SELECT no, tasks, made_ms, owner, (extract(epoch FROM until) * 1000)::bigint, namespace
+_SEALED_FACTS = """SELECT no, tasks, made_ms, owner, (extract(epoch FROM until) * 1000)::bigint, namespace, why
 FROM timerd.sealed ORDER BY no"""
 _REFUSED_COUNTS = "SELECT namespace, count(*) FROM timerd.refused GROUP BY namespace"
 _REFUSED_FACTS = f"""SELECT number, (extract(epoch FROM refused_at) * 1000)::bigint, {_AS_ROW.replace("id,", "0,", 1)},
@@ -100,8 +122,9 @@ class PostgresOutbox:
         self._connection: Any = None
         self._turn = asyncio.Lock()
         self._mark = LowMark()
+        self._keys = SealedKeys()
 
-    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
+    async def seal(self, owner: str, lease_s: float, left_out: LeftOut = NOTHING) -> tuple[list[SealedBatch], int]:
         async with self._transaction() as db:
             # One relay at a time, so that numbers follow ids. The look is a statement after it: it sees what is
             # committed by then.
@@ -109,24 +132,36 @@ class PostgresOutbox:
                 f"SELECT outbox::text, next_no, made_ms, {_NOW_MS} FROM timerd.relay FOR UPDATE"
             )
             made_ms = max(now_ms, last_ms + 1)
-            rows = await self._rows(db, [*without])
-            sealing = sealed(outbox, no, made_ms, rows)
+            busy = await self._busy(db)
+            rows = await self._rows(db, left_out, busy)
+            sealing = sealed(outbox, no, made_ms, rows, busy)
             if not sealing.taken:
-                return None, 0
+                return [], 0
             await db.execute("DELETE FROM timerd.outbox WHERE id = ANY ($1::bigint[])", sealing.taken)
             await _write_refused(db, sealing.refused)
-            if sealing.batch is not None:
-                await db.execute(_SEALED, *sealing.batch, owner, lease_s)
-            await db.execute("UPDATE timerd.relay SET next_no = $1, made_ms = $2", no + NUMBER_STEP, made_ms)
+            await _write_sealed(db, sealing.batches, owner, lease_s)
+            next_no = no + NUMBER_STEP * max(1, len(sealing.batches))
+            await db.execute("UPDATE timerd.relay SET next_no = $1, made_ms = $2", next_no, made_ms)
         self._mark.took(sealing.taken, [*{row.id for row in rows}.difference(sealing.taken)])
-        return sealing.batch, len(sealing.taken)
+        self._keys.learn(batch for batch in sealing.batches if batch.is_ordered)
+        return sealing.batches, len(sealing.taken)
 
-    async def _rows(self, db: Any, without: list[str]) -> list[OutboxRow]:  # noqa: ANN401 - asyncpg has no types
-        above = self._mark.above(time.monotonic())
-        rows = [OutboxRow(*record) for record in await db.fetch(_LOWEST, above, without)]
-        if self._mark.is_enough(above, rows):
-            return rows
-        return [OutboxRow(*record) for record in await db.fetch(_LOWEST, 0, without)]
+    async def _busy(self, db: Any) -> frozenset[QualifiedName]:  # noqa: ANN401 - asyncpg has no types
+        """The keys of all batches that are left, as nobody else seals or halves meanwhile."""
+        if unknown := self._keys.unknown([no for (no,) in await db.fetch(_ORDERED)]):
+            self._keys.learn(SealedBatch(*record) for record in await db.fetch(_READ, unknown))
+        return self._keys.busy()
+
+    async def _rows(self, db: Any, left_out: LeftOut, busy: frozenset[QualifiedName]) -> list[OutboxRow]:  # noqa: ANN401 - as above
+        if not left_out.queues:
+            above = self._mark.above(time.monotonic(), left_out)
+            rows = await _looked(db, above, left_out)
+            if not self._mark.is_enough(above, rows):
+                rows = await _looked(db, 0, left_out)
+            if not is_clogged(rows, busy):
+                return rows
+        self._mark.look_again()
+        return await _looked_beside(db, left_out, busy)
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
         async with self._transaction() as db:
@@ -137,13 +172,9 @@ class PostgresOutbox:
         async with self._transaction() as db:
             await db.execute(_KEEP, owner, lease_s)
 
-    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
+    async def note(self, batch: SealedBatch, why: str) -> None:
         async with self._transaction() as db:
-            return [each["no"] for each in await db.fetch(_LOWER, batch.no, batch.namespace, [*in_hand])]
-
-    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
-        async with self._transaction() as db:
-            return [SealedBatch(*record) for record in await db.fetch(_READ, [*numbers])]
+            await db.execute("UPDATE timerd.sealed SET why = $1 WHERE no = $2", why, batch.no)
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         async with self._transaction() as db:
@@ -166,9 +197,20 @@ class PostgresOutbox:
             if not await _gone(db, batch):
                 return []
             both = halves(outbox, batch.no, made_ms, rows_in(batch))
-            for half in both:
-                await db.execute(_SEALED, *half, owner, lease_s)
+            await _write_sealed(db, both, owner, lease_s)
         return both
+
+    async def rest(
+        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
+    ) -> list[SealedBatch]:
+        async with self._transaction() as db:
+            outbox, made_ms = await _moment(db)
+            if not await _gone(db, batch):
+                return []
+            await _write_refused(db, refused)
+            batches = [rest(outbox, batch.no, made_ms, left)]
+            await _write_sealed(db, batches, owner, lease_s)
+        return batches
 
     async def make(self) -> None:
         async with self._transaction() as db:
@@ -236,6 +278,7 @@ class PostgresOutbox:
         return await asyncpg.connect(self._url, timeout=_CONNECT_S, command_timeout=_COMMAND_S, statement_cache_size=0)
 
     def _give_up(self) -> None:
+        self._keys.forget()
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -255,6 +298,21 @@ class PostgresOutbox:
                 "right."
             )
         return None
+
+
+async def _looked(db: Any, above: int, left_out: LeftOut) -> list[OutboxRow]:  # noqa: ANN401 - asyncpg has no types
+    return [OutboxRow(*record) for record in await db.fetch(_LOWEST, above, [*left_out.namespaces])]
+
+
+async def _looked_beside(db: Any, left_out: LeftOut, busy: frozenset[QualifiedName]) -> list[OutboxRow]:  # noqa: ANN401 - as above
+    queues, keys = (list(map(" ".join, each)) for each in (left_out.queues, busy))
+    asked = ([*left_out.namespaces], queues, keys)
+    return [OutboxRow(*record) for record in await db.fetch(_LOWEST_BESIDE, *asked)]
+
+
+async def _write_sealed(db: Any, batches: Sequence[SealedBatch], owner: str, lease_s: float) -> None:  # noqa: ANN401 - as above
+    for batch in batches:
+        await db.execute(_SEALED, *batch, owner, lease_s)
 
 
 async def _moment(db: Any) -> tuple[str, int]:  # noqa: ANN401 - asyncpg has no types

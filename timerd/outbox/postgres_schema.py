@@ -42,7 +42,8 @@ CREATE TABLE IF NOT EXISTS timerd.sealed (
     namespace text NOT NULL,
     request bytea NOT NULL,
     owner text NOT NULL,
-    until timestamptz NOT NULL
+    until timestamptz NOT NULL,
+    why text NOT NULL DEFAULT ''
 );
 CREATE TABLE IF NOT EXISTS timerd.refused (
     number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

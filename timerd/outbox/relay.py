@@ -10,20 +10,20 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
-from timerd.outbox.elsewhere import BatchesElsewhere
-from timerd.outbox.held_up import HeldUp
+from timerd.outbox.held_up import QUOTA, HeldBatch, HeldUp
 from timerd.outbox.in_hand import BatchesInHand
 from timerd.outbox.outcomes import Next, SendOutcome
 from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore, Sending
-from timerd.outbox.rows import SealedBatch
-from timerd.outbox.sealing import MOST_ROWS
+from timerd.outbox.rows import RefusedRow, SealedBatch
+from timerd.outbox.sealing import MOST_ROWS, QualifiedName
 from timerd.sdk.transport import Backoff
+from timerd.sdk.values import TimerdError
 
 # Sealed batches that one relay has, and those that it sends at a time.
 MOST_IN_HAND, MOST_SENT = 8, 4
@@ -44,8 +44,8 @@ class RelayOptions:
 
 
 class Relay:
-    """`run` until `stop`; `counts` says what it did: tasks, batches, again, anew, halved, refused. `sent` and `refused`
-    are rows by namespace."""
+    """`run` until `stop`; `counts` says what it did: tasks, batches, again, anew, halved, rest, refused. `sent` and
+    `refused` are rows by namespace."""
 
     def __init__(self, store: OutboxStore, sending: Sending, options: RelayOptions = RelayOptions()) -> None:
         self.owner = secrets.token_hex(8)
@@ -56,10 +56,9 @@ class Relay:
         self._sending = sending
         self._options = options
         self._in_hand = BatchesInHand()
-        self._elsewhere = BatchesElsewhere(lambda numbers: self._there(partial(store.read, numbers)))
         self._held_up = HeldUp()
         self._sent = asyncio.Semaphore(MOST_SENT)
-        # Held while batches appear in the database that are not in hand yet.
+        # HeldBatch while batches appear in the database that are not in hand yet.
         self._appearing = asyncio.Lock()
         self._ended_one = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -80,57 +79,38 @@ class Relay:
         self._ended_one.set()
 
     @property
-    def held_up(self) -> Mapping[str, int]:
-        """Namespaces that the server takes nothing of for now -> how many rows are sealed of them here."""
-        tasks = self._in_hand.tasks()
-        return {namespace: tasks[namespace] for namespace in self._held_up.names()}
+    def held_up(self) -> list[HeldBatch]:
+        """Batches that this relay has in hand and the server does not take for now."""
+        return self._held_up.batches()
 
     async def _look(self) -> None:
-        """Goes on at once while much waits, and while as much is in hand as may be when something of that is over."""
+        """Goes on at once while much waits. Else when something in hand is over, whose keys are free then."""
         self._ended_one.clear()
-        if self._in_hand.count(without=self._held_up.names()) >= MOST_IN_HAND:
+        if self._in_hand.count(without=self._held_up.numbers()) >= MOST_IN_HAND:
             await self._ended_one.wait()
         elif await self._there(self._seal) < MOST_ROWS // 2:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), self._options.poll_s)
+                await asyncio.wait_for(self._ended_one.wait(), self._options.poll_s)
 
     async def _seal(self) -> int:
         async with self._appearing:
-            batch, taken = await self._store.seal(self.owner, self._options.lease_s, self._held_up.names())
-            if batch is not None:
-                self._carry([batch])
+            batches, taken = await self._store.seal(self.owner, self._options.lease_s, self._held_up.left_out())
+            self._carry(batches)
         return taken
 
     def _carry(self, batches: Iterable[SealedBatch]) -> None:
         for batch in batches:
-            task = asyncio.create_task(self._carried_through(batch))
+            task = asyncio.create_task(self._until_over(batch))
             self._in_hand.add(batch, task)
             task.add_done_callback(partial(self._ended, batch.no))
 
     def _ended(self, no: int, task: asyncio.Task[None]) -> None:
         """One that met a mistake of ours is in the database still, and is taken over from there."""
         self._in_hand.remove(no)
+        self._held_up.forget(no)
         self._ended_one.set()
         if not task.cancelled() and (mistake := task.exception()) is not None:
             log.error("Batch %d met an unexpected error and is tried again.", no, exc_info=mistake)
-
-    async def _carried_through(self, batch: SealedBatch) -> None:
-        if batch.is_ordered:
-            await self._turn(batch)
-        await self._until_over(batch)
-
-    async def _turn(self, batch: SealedBatch) -> None:
-        """Until no lower number is left that it waits for, of this relay or another (X3)."""
-        while True:
-            if before := self._in_hand.before(batch.no):
-                await asyncio.wait(before, return_when=asyncio.FIRST_COMPLETED)
-                continue
-            # As they are at this look: one that is taken over while the database is away is to be waited for.
-            in_hand = self._in_hand.numbers()
-            lower = await self._there(partial(self._store.lower, batch, in_hand))
-            if not await self._elsewhere.hold_up(batch, self._in_hand.keys(batch.no), lower):
-                return
-            await asyncio.sleep(self._options.poll_s)
 
     async def _until_over(self, batch: SealedBatch) -> None:
         """Sends the same bytes until the server has answered them (X2)."""
@@ -138,50 +118,67 @@ class Relay:
         while True:
             async with self._sent:
                 outcome = await self._sending.send(batch)
-            self._hear(batch.namespace, outcome)
+            told = self._held_up.why(batch.no)
+            self._hear(batch, outcome)
             if outcome.next is Next.DONE:
                 return await self._finish(batch, outcome)
-            self._note(batch, outcome)
-            if outcome.next is Next.HALVES:
-                return await self._halve(batch)
+            self._note(outcome)
+            if outcome.next in (Next.HALVES, Next.REST):
+                return await self._replace(batch, outcome)
             if outcome.next is Next.ANEW:
                 made = await self._there(partial(self._store.anew, batch))
                 if made is None:
                     return None
                 batch = made
-            # A server that is away is asked as often as a client of it would.
-            pause_s = (away if outcome.why and outcome.why.code == "UNAVAILABLE" else backoff).next_s()
-            pause_s = max(pause_s, (outcome.why and outcome.why.retry_after) or 0.0)
-            await self._held_up.rest(batch.namespace, pause_s)
+            await self._pause(batch, outcome.why, away if _is_away(outcome.why) else backoff, told)
 
-    def _hear(self, namespace: str, outcome: SendOutcome) -> None:
-        """Whether the namespace is held up from here on, or no longer."""
-        if not self._held_up.heard(namespace, outcome.why):
-            return
-        self._ended_one.set()
-        if self._held_up.why(namespace) is None:
-            log.warning("The namespace %r goes on.", namespace)
+    async def _pause(
+        self, batch: SealedBatch, why: TimerdError | None, backoff: Backoff, told: TimerdError | None
+    ) -> None:
+        """`told`: what it was held up by before."""
+        held_by = self._held_up.why(batch.no)
+        if str(held_by or "") != str(told or ""):
+            await self._there(partial(self._store.note, batch, str(held_by or "")))
+        told_s = (why and why.retry_after) or 0.0
+        is_known = why is not None and why.reason == QUOTA
+        await self._held_up.rest(batch.no, told_s if told_s and is_known else max(backoff.next_s(), told_s))
 
-    def _note(self, batch: SealedBatch, outcome: SendOutcome) -> None:
-        self.counts[{Next.AGAIN: "again", Next.ANEW: "anew"}.get(outcome.next, "halved")] += 1
-        if self._held_up.why(batch.namespace) is None:
-            self._tell(f"A batch was not taken: {outcome.why}")
-        else:
-            self._tell(f"The namespace {batch.namespace!r} is held up, and no other: {outcome.why}")
+    def _hear(self, batch: SealedBatch, outcome: SendOutcome) -> None:
+        """What is held up from here on, or no longer."""
+        changed = self._held_up.heard(batch, outcome)
+        if changed:
+            self._ended_one.set()
+        for name in sorted(changed - self._held_up.names()):
+            self._tell(f"{_called(name)} goes on.")
+        for name in sorted(changed & self._held_up.names()):
+            self._tell(f"{_called(name)} is held up, and no other: {outcome.why}")
+
+    def _note(self, outcome: SendOutcome) -> None:
+        self.counts[{Next.HALVES: "halved"}.get(outcome.next, outcome.next.name.lower())] += 1
+        self._tell(f"A batch was not taken: {outcome.why}")
 
     async def _finish(self, batch: SealedBatch, outcome: SendOutcome) -> None:
         await self._there(lambda: self._store.done(batch, outcome.refused))
-        self.counts["batches"] += 1
-        self.counts["tasks"] += batch.tasks - len(outcome.refused)
-        self.counts["refused"] += len(outcome.refused)
-        self.sent[batch.namespace] += batch.tasks - len(outcome.refused)
-        self.refused[batch.namespace] += len(outcome.refused)
-        for each in outcome.refused[:1]:
-            log.warning("%d of batch %d are refused, the first: %s", len(outcome.refused), batch.no, each.problem)
+        self._count(batch, batch.tasks, outcome.refused)
 
-    async def _halve(self, batch: SealedBatch) -> None:
+    def _count(self, batch: SealedBatch, over: int, refused: Sequence[RefusedRow]) -> None:
+        """`over`: how many of its rows were taken or refused."""
+        self.counts["batches"] += 1
+        self.counts["tasks"] += over - len(refused)
+        self.counts["refused"] += len(refused)
+        self.sent[batch.namespace] += over - len(refused)
+        self.refused[batch.namespace] += len(refused)
+        for each in refused[:1]:
+            log.warning("%d of batch %d are refused, the first: %s", len(refused), batch.no, each.problem)
+
+    async def _replace(self, batch: SealedBatch, outcome: SendOutcome) -> None:
+        """By other batches: its halves, or what is left of it."""
+        mine = (self.owner, self._options.lease_s)
         async with self._appearing:
-            self._carry(await self._there(lambda: self._store.halve(batch, self.owner, self._options.lease_s)))
+            if outcome.next is Next.HALVES:
+                return self._carry(await self._there(lambda: self._store.halve(batch, *mine)))
+            self._carry(await self._there(lambda: self._store.rest(batch, outcome.refused, outcome.left, *mine)))
+        self._count(batch, batch.tasks - len(outcome.left), outcome.refused)
 
     async def _keep(self) -> None:
         """Leases go on, and those of relays that died are taken over."""
@@ -218,7 +215,7 @@ class Relay:
     async def _leave(self, keeping: asyncio.Task[None]) -> None:
         """What is under way has its time; the rest is free for other relays at once."""
         keeping.cancel()
-        if tasks := self._in_hand.sendings():
+        if tasks := self._in_hand.sendings(without=self._held_up.numbers()):
             await asyncio.wait(tasks, timeout=_STOP_S)
         tasks = self._in_hand.sendings()
         for task in tasks:
@@ -226,3 +223,13 @@ class Relay:
         await asyncio.gather(keeping, *tasks, return_exceptions=True)
         with suppress(DatabaseAway, DatabaseWrong):
             await self._store.keep(self.owner, 0.0)
+
+
+def _is_away(why: TimerdError | None) -> bool:
+    """A server that is away is asked as often as a client of it would."""
+    return why is not None and why.code == "UNAVAILABLE"
+
+
+def _called(name: QualifiedName) -> str:
+    namespace, queue = name
+    return f"The queue {queue!r} of the namespace {namespace!r}" if queue else f"The namespace {namespace!r}"

@@ -38,7 +38,7 @@ class RefusedRow(NamedTuple):
 
 class SealedBatch(NamedTuple):
     """`request`: the bytes that are sent until they are answered. `made_ms`: when they were made, by the database's
-    clock. `is_ordered`: it has keys, and is sent when no lower number of its namespace is left with one of them."""
+    clock. `is_ordered`: it has keys, and no row with one of them is sealed while it is there."""
 
     no: int
     made_ms: int

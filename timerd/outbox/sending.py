@@ -10,25 +10,24 @@ import grpc.aio
 from timerd.outbox.messages import calls_in
 from timerd.outbox.outcomes import SendOutcome, of_calls, of_cancels, of_schedules, of_whole
 from timerd.outbox.rows import RowVerb, SealedBatch
-from timerd.sdk.transport import Connection, ConnectOptions
+from timerd.sdk.transport import Connection, ConnectOptions, Session, opener
 from timerd.sdk.values import TimerdError, error_of_rpc
 from timerd.v1 import timer_service_pb2 as pb
 
-# Of moves so many at a time.
-CALLS_AT_ONCE = 64
 _SERVICE = "/timerd.v1.TimerService/"
 _METHODS: dict[int, tuple[str, Any]] = {
     RowVerb.SCHEDULE: ("ScheduleBatch", pb.ScheduleBatchResponse),
     RowVerb.CANCEL: ("CancelBatch", pb.CancelBatchResponse),
-    RowVerb.RESCHEDULE: ("Reschedule", pb.RescheduleResponse),
 }
 
 
 class GrpcSending:
-    """One channel; made within the event loop. Raises InvalidTask for options that cannot be right."""
+    """One channel; made within the event loop. Moves go over a stream, for which a call is too dear. Raises InvalidTask
+    for options that cannot be right."""
 
     def __init__(self, options: ConnectOptions, timeout_s: float) -> None:
-        self._channel = Connection(options).open_channel()
+        connection = Connection(options)
+        self._channel = connection.open_channel()
         self._timeout_s = timeout_s
         self._calls: dict[int, Any] = {
             verb: self._channel.unary_unary(
@@ -36,11 +35,12 @@ class GrpcSending:
             )
             for verb, (method, kind) in _METHODS.items()
         }
-        self._room = asyncio.Semaphore(CALLS_AT_ONCE)
+        open_stream = opener(self._channel, _SERVICE + "Session", pb.SessionResponse.FromString)
+        self._session = Session(open_stream, connection.target, timeout_s)
 
     async def send(self, batch: SealedBatch) -> SendOutcome:
         if batch.verb == RowVerb.RESCHEDULE:
-            said = await asyncio.gather(*(self._call(batch.verb, each) for each in calls_in(batch.request)))
+            said = await asyncio.gather(*(self._move(each) for each in calls_in(batch.request)))
             return of_calls(batch, said)
         try:
             response: Any = await self._calls[batch.verb](batch.request, timeout=self._timeout_s)
@@ -48,13 +48,15 @@ class GrpcSending:
             return of_whole(batch, error_of_rpc(failed))
         return of_schedules(batch, response) if batch.verb == RowVerb.SCHEDULE else of_cancels(batch, response)
 
-    async def _call(self, verb: int, request: bytes) -> TimerdError | None:
-        async with self._room:
-            try:
-                await self._calls[verb](request, timeout=self._timeout_s)
-            except grpc.aio.AioRpcError as failed:
-                return error_of_rpc(failed)
+    async def _move(self, request: bytes) -> TimerdError | None:
+        asked = self._session.new_request()
+        asked.reschedule.MergeFromString(request)
+        try:
+            await self._session.call(asked)
+        except TimerdError as failed:
+            return failed
         return None
 
     async def close(self) -> None:
+        await self._session.close()
         await self._channel.close()

@@ -27,7 +27,20 @@ from timerd.outbox.ports import (
     facts_of,
 )
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
-from timerd.outbox.sealing import MOST_BYTES, MOST_ROWS, NUMBER_STEP, batch_of, halves, sealed
+from timerd.outbox.sealed_keys import SealedKeys
+from timerd.outbox.sealing import (
+    MOST_BYTES,
+    MOST_ROWS,
+    NOTHING,
+    NUMBER_STEP,
+    LeftOut,
+    QualifiedName,
+    batch_of,
+    halves,
+    is_clogged,
+    rest,
+    sealed,
+)
 from timerd.outbox.sqlite_schema import statements
 
 _BUSY_S = 5.0
@@ -51,6 +64,7 @@ class SqliteOutbox:
         self._path = path
         self._thread = ThreadPoolExecutor(1, "timerd outbox")
         self._opened: sqlite3.Connection | None = None
+        self._keys = SealedKeys()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._within, work))
@@ -84,8 +98,8 @@ class SqliteOutbox:
             )
         return DatabaseAway(f"{self.name} does not answer as it should: {error}.")
 
-    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
-        return await self._run(partial(_seal, owner, lease_s, [*without]))
+    async def seal(self, owner: str, lease_s: float, left_out: LeftOut = NOTHING) -> tuple[list[SealedBatch], int]:
+        return await self._run(partial(_seal, owner, lease_s, left_out, self._keys))
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
         return await self._run(partial(_take_over, owner, lease_s, frozenset(in_hand)))
@@ -93,11 +107,9 @@ class SqliteOutbox:
     async def keep(self, owner: str, lease_s: float) -> None:
         await self._run(partial(_keep, owner, lease_s))
 
-    async def lower(self, batch: SealedBatch, in_hand: Collection[int]) -> list[int]:
-        return await self._run(partial(_lower, batch, frozenset(in_hand)))
-
-    async def read(self, numbers: Collection[int]) -> list[SealedBatch]:
-        return await self._run(partial(_read, [*numbers]))
+    async def note(self, batch: SealedBatch, why: str) -> None:
+        noted = ("UPDATE timerd_sealed SET why = ? WHERE no = ?", (why, batch.no))
+        await self._run(lambda database: database.execute(*noted))
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         await self._run(lambda database: _write_refused(database, refused) if _gone(database, batch) else None)
@@ -107,6 +119,11 @@ class SqliteOutbox:
 
     async def halve(self, batch: SealedBatch, owner: str, lease_s: float) -> list[SealedBatch]:
         return await self._run(partial(_halve, batch, owner, lease_s))
+
+    async def rest(
+        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
+    ) -> list[SealedBatch]:
+        return await self._run(partial(_rest, batch, refused, left, owner, lease_s))
 
     async def make(self) -> None:
         await self._run(lambda database: [database.execute(each) for each in statements()])
@@ -143,36 +160,55 @@ def _one(database: sqlite3.Connection, statement: str, *values: object) -> Any: 
 
 
 def _seal(
-    owner: str, lease_s: float, without: Sequence[str], database: sqlite3.Connection
-) -> tuple[SealedBatch | None, int]:
+    owner: str, lease_s: float, left_out: LeftOut, keys: SealedKeys, database: sqlite3.Connection
+) -> tuple[list[SealedBatch], int]:
     outbox, no, last_ms = database.execute("SELECT outbox, next_no, made_ms FROM timerd_relay").fetchone()
     made_ms = max(_now_ms(), last_ms + 1)
-    sealing = sealed(outbox, no, made_ms, list(_lowest(database, without)))
+    busy = _busy(database, keys)
+    sealing = sealed(outbox, no, made_ms, _looked(database, left_out, busy), busy)
     if not sealing.taken:
-        return None, 0
+        return [], 0
     database.executemany("DELETE FROM timerd_outbox WHERE id = ?", [(each,) for each in sealing.taken])
     _write_refused(database, sealing.refused)
-    if sealing.batch is not None:
-        _write_sealed(database, sealing.batch, owner, lease_s)
-    database.execute("UPDATE timerd_relay SET next_no = ?, made_ms = ?", (no + NUMBER_STEP, made_ms))
-    return sealing.batch, len(sealing.taken)
+    _write_sealed(database, sealing.batches, owner, lease_s)
+    next_no = no + NUMBER_STEP * max(1, len(sealing.batches))
+    database.execute("UPDATE timerd_relay SET next_no = ?, made_ms = ?", (next_no, made_ms))
+    return sealing.batches, len(sealing.taken)
 
 
-def _lowest(database: sqlite3.Connection, without: Sequence[str]) -> Iterator[OutboxRow]:
-    """All up to some id, by the bytes of their payloads."""
-    size_bytes = 0
-    beside = f"WHERE namespace NOT IN ({', '.join('?' * len(without))})" if without else ""
-    wanted = f"SELECT id, {_AS_ROW} FROM timerd_outbox {beside} ORDER BY id LIMIT {MOST_ROWS}"
-    for values in database.execute(wanted, without):
+def _busy(database: sqlite3.Connection, keys: SealedKeys) -> frozenset[QualifiedName]:
+    """The keys of all batches that are left. They are read, and not noted before the commit."""
+    left = [no for (no,) in database.execute("SELECT no FROM timerd_sealed WHERE is_ordered")]
+    if unknown := keys.unknown(left):
+        keys.learn(_read(database, unknown))
+    return keys.busy()
+
+
+def _looked(database: sqlite3.Connection, left_out: LeftOut, busy: frozenset[QualifiedName]) -> list[OutboxRow]:
+    rows = list(_lowest(database, left_out))
+    return list(_lowest(database, left_out, busy)) if is_clogged(rows, busy) else rows
+
+
+def _lowest(
+    database: sqlite3.Connection, left_out: LeftOut, busy: frozenset[QualifiedName] = frozenset()
+) -> Iterator[OutboxRow]:
+    """All up to some id, by the bytes of their payloads, but what is left out and later rows of its keys."""
+    rows, size_bytes, behind = 0, 0, set(busy)
+    for values in database.execute(f"SELECT id, {_AS_ROW} FROM timerd_outbox ORDER BY id"):
         row = OutboxRow(*values)
+        name = (row.namespace, row.key)
+        if row.namespace in left_out.namespaces or (row.namespace, row.queue) in left_out.queues or name in behind:
+            behind.update([name] if row.key else [])
+            continue
         yield row
-        size_bytes += len(row.payload)
-        if size_bytes >= MOST_BYTES:
+        rows, size_bytes = rows + 1, size_bytes + len(row.payload)
+        if rows == MOST_ROWS or size_bytes >= MOST_BYTES:
             return
 
 
-def _write_sealed(database: sqlite3.Connection, batch: SealedBatch, owner: str, lease_s: float) -> None:
-    database.execute(_SEALED, (*batch, owner, _now_ms() + round(lease_s * 1000)))
+def _write_sealed(database: sqlite3.Connection, batches: Sequence[SealedBatch], owner: str, lease_s: float) -> None:
+    until_ms = _now_ms() + round(lease_s * 1000)
+    database.executemany(_SEALED, [(*batch, owner, until_ms) for batch in batches])
 
 
 def _take_over(owner: str, lease_s: float, in_hand: Collection[int], database: sqlite3.Connection) -> list[SealedBatch]:
@@ -184,12 +220,7 @@ def _take_over(owner: str, lease_s: float, in_hand: Collection[int], database: s
     return found
 
 
-def _lower(batch: SealedBatch, in_hand: Collection[int], database: sqlite3.Connection) -> list[int]:
-    wanted = "SELECT no FROM timerd_sealed WHERE no < ? AND namespace = ? AND is_ordered ORDER BY no"
-    return [no for (no,) in database.execute(wanted, (batch.no, batch.namespace)) if no not in in_hand]
-
-
-def _read(numbers: Sequence[int], database: sqlite3.Connection) -> list[SealedBatch]:
+def _read(database: sqlite3.Connection, numbers: Sequence[int]) -> list[SealedBatch]:
     wanted = f"SELECT {_BATCH} FROM timerd_sealed WHERE no IN ({', '.join('?' * len(numbers))}) ORDER BY no"
     return [_batch(each) for each in database.execute(wanted, numbers)]
 
@@ -236,16 +267,32 @@ def _halve(batch: SealedBatch, owner: str, lease_s: float, database: sqlite3.Con
     if not _gone(database, batch):
         return []
     both = halves(outbox, batch.no, made_ms, rows_in(batch))
-    for half in both:
-        _write_sealed(database, half, owner, lease_s)
+    _write_sealed(database, both, owner, lease_s)
     return both
+
+
+def _rest(
+    batch: SealedBatch,
+    refused: Sequence[RefusedRow],
+    left: Sequence[OutboxRow],
+    owner: str,
+    lease_s: float,
+    database: sqlite3.Connection,
+) -> list[SealedBatch]:
+    outbox, made_ms = _moment(database)
+    if not _gone(database, batch):
+        return []
+    _write_refused(database, refused)
+    batches = [rest(outbox, batch.no, made_ms, left)]
+    _write_sealed(database, batches, owner, lease_s)
+    return batches
 
 
 def _facts(database: sqlite3.Connection) -> OutboxFacts:
     lowest = f"SELECT namespace, inserted_ms FROM timerd_outbox ORDER BY id LIMIT {MOST_COUNTED}"
     waiting = database.execute(f"SELECT namespace, count(*), min(inserted_ms) FROM ({lowest}) GROUP BY namespace")
     sealed_now = database.execute(
-        "SELECT no, tasks, made_ms, owner, until_ms, namespace FROM timerd_sealed ORDER BY no"
+        "SELECT no, tasks, made_ms, owner, until_ms, namespace, why FROM timerd_sealed ORDER BY no"
     )
     return facts_of(
         _one(database, "SELECT outbox FROM timerd_relay"),

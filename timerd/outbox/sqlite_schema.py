@@ -37,7 +37,7 @@ TABLES = (
     """CREATE TABLE IF NOT EXISTS timerd_sealed (
     no INTEGER PRIMARY KEY, made_ms INTEGER NOT NULL, verb INTEGER NOT NULL, tasks INTEGER NOT NULL,
     is_ordered INTEGER NOT NULL, namespace TEXT NOT NULL, request BLOB NOT NULL,
-    owner TEXT NOT NULL, until_ms INTEGER NOT NULL)""",
+    owner TEXT NOT NULL, until_ms INTEGER NOT NULL, why TEXT NOT NULL DEFAULT '')""",
     f"""CREATE TABLE IF NOT EXISTS timerd_refused (
     number INTEGER PRIMARY KEY AUTOINCREMENT, refused_ms INTEGER NOT NULL,{_WISH},
     problem TEXT NOT NULL, reason TEXT NOT NULL)""",

@@ -66,6 +66,8 @@ IDS_AT_ONCE = 2_000
 DEAD_LETTERS_AT_ONCE = 500
 # What they name is remembered as one register.
 MAX_BATCH_KEYS = 1_000
+# Of a repeat: another call with the task may succeed.
+REFUSED_BEFORE = "REFUSED_BEFORE"
 
 
 def _first_ms(instants_ms: npt.NDArray[np.int64]) -> int:
@@ -343,7 +345,7 @@ def _name_refused(draft: Draft, asked: RowGroup, now: Mapping[int, NotStored] = 
     they would not be."""
     if len(asked) != len(draft.tasks.rows):
         for index in np.setdiff1d(asked.columns["index"], draft.tasks.rows.columns["index"]).tolist():
-            then = Invalid("The task was refused when the call was made first.", f"[{index}]")
+            then = Invalid("The task was refused when the call was made first.", f"[{index}]", REFUSED_BEFORE)
             draft.problems[index] = now.get(index, then)
 
 

@@ -158,6 +158,18 @@ class Gathered:
     delayed: list[int] = field(default_factory=list)
     # Of the last item whose queue takes it in: mostly all have one.
     checked: Common | None = None
+    # Of each queue: all items of a message hear the same, though an operator shuts it meanwhile.
+    intake: dict[tuple[str, bool], Precondition | None] = field(default_factory=dict)
+
+    def check_intake(self, common: Common) -> None:
+        """As Rules.check_intake."""
+        template = common.template
+        name = (template.queue, bool(template.expire_after_ms))
+        if name not in self.intake:
+            self.intake[name] = _shut(self.rules, template)
+        if (shut := self.intake[name]) is not None:
+            raise shut
+        self.checked = common
 
     def add(
         self, index: int, fire_at_ms: int, payload: bytes, common: Common, key: str, at: str, *, is_delay: bool = False
@@ -209,6 +221,14 @@ async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, ru
     return Draft(gathered.tasks(namespace, await _prefix(namespace, request)), problems)
 
 
+def _shut(rules: Rules, template: Template) -> Precondition | None:
+    try:
+        rules.check_intake(template)
+    except Precondition as shut:
+        return shut
+    return None
+
+
 def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: str, common: Common | None) -> None:
     at = f"items[{index}]."
     if item.HasField("template"):
@@ -219,8 +239,7 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
             at + "template",
         )
     if common is not gathered.checked:
-        gathered.rules.check_intake(common.template)
-        gathered.checked = common
+        gathered.check_intake(common)
     which = item.WhichOneof("due")
     fire_at_ms = gathered.rules.clock.fire_at_ms(item, which, at)
     gathered.add(index, fire_at_ms, item.payload, common, item.key, at, is_delay=which == "delay")
