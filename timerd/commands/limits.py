@@ -10,6 +10,7 @@ from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.output import OutputRecord
 from timerd.commands.queues import Burst, IfRevision, MaxInHand, Rate, limit_record, limit_shown
 from timerd.commands.table import Column, Kind
+from timerd.commands.times import iso_of
 
 if TYPE_CHECKING:
     from timerd.client import LimitInfo
@@ -20,6 +21,7 @@ _COLUMNS = (
     Column("max_in_hand", Kind.FIGURE, "of"),
     Column("rate", Kind.FIGURE),
     Column("burst", Kind.FIGURE, is_wide=True),
+    Column("held_until", Kind.MOMENT, "held until"),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("queues", Kind.TEXT),
 )
@@ -69,6 +71,7 @@ def _record(limit: LimitInfo) -> OutputRecord:
         "namespace": limit.namespace,
         **limit_record(limit.limit),
         "in_hand": limit.in_hand,
+        "held_until": iso_of(limit.held_until) if limit.held_until is not None else None,
         "revision": limit.revision,
         "queues": list(limit.queues),
     }

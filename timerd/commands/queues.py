@@ -23,6 +23,7 @@ _COLUMNS = (
     Column("rate", Kind.FIGURE),
     Column("burst", Kind.FIGURE, is_wide=True),
     Column("limits"),
+    Column("held_until", Kind.MOMENT, "held until", is_wide=True),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
@@ -155,6 +156,7 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "revision": queue.revision,
         **limit_record(queue.limit),
         "limits": list(queue.limits),
+        "held_until": iso_of(queue.held_until) if queue.held_until is not None else None,
     }
 
 

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"timerd/v1/regulation_service.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"d\n\x05Limit\x12\x13\n\x0bmax_in_hand\x18\x01 \x01(\r\x12\x0c\n\x04rate\x18\x02 \x01(\r\x12)\n\x06period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x62urst\x18\x04 \x01(\r\"\xc8\x01\n\x05Queue\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x04mode\x18\x03 \x01(\x0e\x32\x14.timerd.v1.QueueMode\x12)\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x10\n\x08revision\x18\x06 \x01(\x04\x12\x1f\n\x05limit\x18\x07 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x0e\n\x06limits\x18\x08 \x03(\t\"\x81\x01\n\nNamedLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1f\n\x05limit\x18\x03 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x10\n\x08revision\x18\x04 \x01(\x04\x12\x0e\n\x06queues\x18\x05 \x03(\t\x12\x0f\n\x07in_hand\x18\x06 \x01(\r\"3\n\x0fGetQueueRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\"3\n\x10GetQueueResponse\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.timerd.v1.Queue\"M\n\x11ListQueuesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"O\n\x12ListQueuesResponse\x12 \n\x06queues\x18\x01 \x03(\x0b\x32\x10.timerd.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xe7\x01\n\x0eSetModeRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\"\n\x04mode\x18\x04 \x01(\x0e\x32\x14.timerd.v1.QueueMode\x12)\n\x05until\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x06 \x01(\t\x12\x10\n\x08revision\x18\x07 \x01(\x04\x12\x30\n\x0crequest_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"B\n\x0fSetModeResponse\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.timerd.v1.Queue\x12\x0e\n\x06silent\x18\x02 \x03(\t\"\xbc\x01\n\x0fPutQueueRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x1f\n\x05limit\x18\x04 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x30\n\x0crequest_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06limits\x18\x07 \x03(\t\"3\n\x10PutQueueResponse\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.timerd.v1.Queue\"\xab\x01\n\x0fPutLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1f\n\x05limit\x18\x04 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x30\n\x0crequest_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"8\n\x10PutLimitResponse\x12$\n\x05limit\x18\x01 \x01(\x0b\x32\x15.timerd.v1.NamedLimit\"2\n\x0fGetLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"8\n\x10GetLimitResponse\x12$\n\x05limit\x18\x01 \x01(\x0b\x32\x15.timerd.v1.NamedLimit\"M\n\x11ListLimitsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"T\n\x12ListLimitsResponse\x12%\n\x06limits\x18\x01 \x03(\x0b\x32\x15.timerd.v1.NamedLimit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8d\x01\n\x12\x44\x65leteLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\x04\x12\x30\n\x0crequest_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x15\n\x13\x44\x65leteLimitResponse*\x87\x01\n\tQueueMode\x12\x1a\n\x16QUEUE_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12QUEUE_MODE_RUNNING\x10\x01\x12\x15\n\x11QUEUE_MODE_PAUSED\x10\x02\x12\x17\n\x13QUEUE_MODE_DRAINING\x10\x03\x12\x16\n\x12QUEUE_MODE_STOPPED\x10\x04\x32\xcd\x04\n\x11RegulationService\x12\x43\n\x08GetQueue\x12\x1a.timerd.v1.GetQueueRequest\x1a\x1b.timerd.v1.GetQueueResponse\x12I\n\nListQueues\x12\x1c.timerd.v1.ListQueuesRequest\x1a\x1d.timerd.v1.ListQueuesResponse\x12@\n\x07SetMode\x12\x19.timerd.v1.SetModeRequest\x1a\x1a.timerd.v1.SetModeResponse\x12\x43\n\x08PutQueue\x12\x1a.timerd.v1.PutQueueRequest\x1a\x1b.timerd.v1.PutQueueResponse\x12\x43\n\x08PutLimit\x12\x1a.timerd.v1.PutLimitRequest\x1a\x1b.timerd.v1.PutLimitResponse\x12\x43\n\x08GetLimit\x12\x1a.timerd.v1.GetLimitRequest\x1a\x1b.timerd.v1.GetLimitResponse\x12I\n\nListLimits\x12\x1c.timerd.v1.ListLimitsRequest\x1a\x1d.timerd.v1.ListLimitsResponse\x12L\n\x0b\x44\x65leteLimit\x12\x1d.timerd.v1.DeleteLimitRequest\x1a\x1e.timerd.v1.DeleteLimitResponseB1\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"timerd/v1/regulation_service.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"d\n\x05Limit\x12\x13\n\x0bmax_in_hand\x18\x01 \x01(\r\x12\x0c\n\x04rate\x18\x02 \x01(\r\x12)\n\x06period\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x62urst\x18\x04 \x01(\r\"\xf8\x01\n\x05Queue\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\"\n\x04mode\x18\x03 \x01(\x0e\x32\x14.timerd.v1.QueueMode\x12)\n\x05until\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x05 \x01(\t\x12\x10\n\x08revision\x18\x06 \x01(\x04\x12\x1f\n\x05limit\x18\x07 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x0e\n\x06limits\x18\x08 \x03(\t\x12.\n\nheld_until\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xb1\x01\n\nNamedLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x1f\n\x05limit\x18\x03 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x10\n\x08revision\x18\x04 \x01(\x04\x12\x0e\n\x06queues\x18\x05 \x03(\t\x12\x0f\n\x07in_hand\x18\x06 \x01(\r\x12.\n\nheld_until\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"3\n\x0fGetQueueRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\"3\n\x10GetQueueResponse\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.timerd.v1.Queue\"M\n\x11ListQueuesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"O\n\x12ListQueuesResponse\x12 \n\x06queues\x18\x01 \x03(\x0b\x32\x10.timerd.v1.Queue\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xe7\x01\n\x0eSetModeRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\"\n\x04mode\x18\x04 \x01(\x0e\x32\x14.timerd.v1.QueueMode\x12)\n\x05until\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x06 \x01(\t\x12\x10\n\x08revision\x18\x07 \x01(\x04\x12\x30\n\x0crequest_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"B\n\x0fSetModeResponse\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.timerd.v1.Queue\x12\x0e\n\x06silent\x18\x02 \x03(\t\"\xbc\x01\n\x0fPutQueueRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x1f\n\x05limit\x18\x04 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x30\n\x0crequest_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06limits\x18\x07 \x03(\t\"3\n\x10PutQueueResponse\x12\x1f\n\x05queue\x18\x01 \x01(\x0b\x32\x10.timerd.v1.Queue\"\xab\x01\n\x0fPutLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x1f\n\x05limit\x18\x04 \x01(\x0b\x32\x10.timerd.v1.Limit\x12\x10\n\x08revision\x18\x05 \x01(\x04\x12\x30\n\x0crequest_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"8\n\x10PutLimitResponse\x12$\n\x05limit\x18\x01 \x01(\x0b\x32\x15.timerd.v1.NamedLimit\"2\n\x0fGetLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\"8\n\x10GetLimitResponse\x12$\n\x05limit\x18\x01 \x01(\x0b\x32\x15.timerd.v1.NamedLimit\"M\n\x11ListLimitsRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\"T\n\x12ListLimitsResponse\x12%\n\x06limits\x18\x01 \x03(\x0b\x32\x15.timerd.v1.NamedLimit\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x8d\x01\n\x12\x44\x65leteLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08revision\x18\x04 \x01(\x04\x12\x30\n\x0crequest_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x15\n\x13\x44\x65leteLimitResponse*\x87\x01\n\tQueueMode\x12\x1a\n\x16QUEUE_MODE_UNSPECIFIED\x10\x00\x12\x16\n\x12QUEUE_MODE_RUNNING\x10\x01\x12\x15\n\x11QUEUE_MODE_PAUSED\x10\x02\x12\x17\n\x13QUEUE_MODE_DRAINING\x10\x03\x12\x16\n\x12QUEUE_MODE_STOPPED\x10\x04\x32\xcd\x04\n\x11RegulationService\x12\x43\n\x08GetQueue\x12\x1a.timerd.v1.GetQueueRequest\x1a\x1b.timerd.v1.GetQueueResponse\x12I\n\nListQueues\x12\x1c.timerd.v1.ListQueuesRequest\x1a\x1d.timerd.v1.ListQueuesResponse\x12@\n\x07SetMode\x12\x19.timerd.v1.SetModeRequest\x1a\x1a.timerd.v1.SetModeResponse\x12\x43\n\x08PutQueue\x12\x1a.timerd.v1.PutQueueRequest\x1a\x1b.timerd.v1.PutQueueResponse\x12\x43\n\x08PutLimit\x12\x1a.timerd.v1.PutLimitRequest\x1a\x1b.timerd.v1.PutLimitResponse\x12\x43\n\x08GetLimit\x12\x1a.timerd.v1.GetLimitRequest\x1a\x1b.timerd.v1.GetLimitResponse\x12I\n\nListLimits\x12\x1c.timerd.v1.ListLimitsRequest\x1a\x1d.timerd.v1.ListLimitsResponse\x12L\n\x0b\x44\x65leteLimit\x12\x1d.timerd.v1.DeleteLimitRequest\x1a\x1e.timerd.v1.DeleteLimitResponseB1\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,46 +34,46 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'timerd.v1.regulation_servic
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rcom.timerd.v1P\001Z\022timerd/v1;timerdv1\252\002\tTimerd.V1'
-  _globals['_QUEUEMODE']._serialized_start=2038
-  _globals['_QUEUEMODE']._serialized_end=2173
+  _globals['_QUEUEMODE']._serialized_start=2134
+  _globals['_QUEUEMODE']._serialized_end=2269
   _globals['_LIMIT']._serialized_start=114
   _globals['_LIMIT']._serialized_end=214
   _globals['_QUEUE']._serialized_start=217
-  _globals['_QUEUE']._serialized_end=417
-  _globals['_NAMEDLIMIT']._serialized_start=420
-  _globals['_NAMEDLIMIT']._serialized_end=549
-  _globals['_GETQUEUEREQUEST']._serialized_start=551
-  _globals['_GETQUEUEREQUEST']._serialized_end=602
-  _globals['_GETQUEUERESPONSE']._serialized_start=604
-  _globals['_GETQUEUERESPONSE']._serialized_end=655
-  _globals['_LISTQUEUESREQUEST']._serialized_start=657
-  _globals['_LISTQUEUESREQUEST']._serialized_end=734
-  _globals['_LISTQUEUESRESPONSE']._serialized_start=736
-  _globals['_LISTQUEUESRESPONSE']._serialized_end=815
-  _globals['_SETMODEREQUEST']._serialized_start=818
-  _globals['_SETMODEREQUEST']._serialized_end=1049
-  _globals['_SETMODERESPONSE']._serialized_start=1051
-  _globals['_SETMODERESPONSE']._serialized_end=1117
-  _globals['_PUTQUEUEREQUEST']._serialized_start=1120
-  _globals['_PUTQUEUEREQUEST']._serialized_end=1308
-  _globals['_PUTQUEUERESPONSE']._serialized_start=1310
-  _globals['_PUTQUEUERESPONSE']._serialized_end=1361
-  _globals['_PUTLIMITREQUEST']._serialized_start=1364
-  _globals['_PUTLIMITREQUEST']._serialized_end=1535
-  _globals['_PUTLIMITRESPONSE']._serialized_start=1537
-  _globals['_PUTLIMITRESPONSE']._serialized_end=1593
-  _globals['_GETLIMITREQUEST']._serialized_start=1595
-  _globals['_GETLIMITREQUEST']._serialized_end=1645
-  _globals['_GETLIMITRESPONSE']._serialized_start=1647
-  _globals['_GETLIMITRESPONSE']._serialized_end=1703
-  _globals['_LISTLIMITSREQUEST']._serialized_start=1705
-  _globals['_LISTLIMITSREQUEST']._serialized_end=1782
-  _globals['_LISTLIMITSRESPONSE']._serialized_start=1784
-  _globals['_LISTLIMITSRESPONSE']._serialized_end=1868
-  _globals['_DELETELIMITREQUEST']._serialized_start=1871
-  _globals['_DELETELIMITREQUEST']._serialized_end=2012
-  _globals['_DELETELIMITRESPONSE']._serialized_start=2014
-  _globals['_DELETELIMITRESPONSE']._serialized_end=2035
-  _globals['_REGULATIONSERVICE']._serialized_start=2176
-  _globals['_REGULATIONSERVICE']._serialized_end=2765
+  _globals['_QUEUE']._serialized_end=465
+  _globals['_NAMEDLIMIT']._serialized_start=468
+  _globals['_NAMEDLIMIT']._serialized_end=645
+  _globals['_GETQUEUEREQUEST']._serialized_start=647
+  _globals['_GETQUEUEREQUEST']._serialized_end=698
+  _globals['_GETQUEUERESPONSE']._serialized_start=700
+  _globals['_GETQUEUERESPONSE']._serialized_end=751
+  _globals['_LISTQUEUESREQUEST']._serialized_start=753
+  _globals['_LISTQUEUESREQUEST']._serialized_end=830
+  _globals['_LISTQUEUESRESPONSE']._serialized_start=832
+  _globals['_LISTQUEUESRESPONSE']._serialized_end=911
+  _globals['_SETMODEREQUEST']._serialized_start=914
+  _globals['_SETMODEREQUEST']._serialized_end=1145
+  _globals['_SETMODERESPONSE']._serialized_start=1147
+  _globals['_SETMODERESPONSE']._serialized_end=1213
+  _globals['_PUTQUEUEREQUEST']._serialized_start=1216
+  _globals['_PUTQUEUEREQUEST']._serialized_end=1404
+  _globals['_PUTQUEUERESPONSE']._serialized_start=1406
+  _globals['_PUTQUEUERESPONSE']._serialized_end=1457
+  _globals['_PUTLIMITREQUEST']._serialized_start=1460
+  _globals['_PUTLIMITREQUEST']._serialized_end=1631
+  _globals['_PUTLIMITRESPONSE']._serialized_start=1633
+  _globals['_PUTLIMITRESPONSE']._serialized_end=1689
+  _globals['_GETLIMITREQUEST']._serialized_start=1691
+  _globals['_GETLIMITREQUEST']._serialized_end=1741
+  _globals['_GETLIMITRESPONSE']._serialized_start=1743
+  _globals['_GETLIMITRESPONSE']._serialized_end=1799
+  _globals['_LISTLIMITSREQUEST']._serialized_start=1801
+  _globals['_LISTLIMITSREQUEST']._serialized_end=1878
+  _globals['_LISTLIMITSRESPONSE']._serialized_start=1880
+  _globals['_LISTLIMITSRESPONSE']._serialized_end=1964
+  _globals['_DELETELIMITREQUEST']._serialized_start=1967
+  _globals['_DELETELIMITREQUEST']._serialized_end=2108
+  _globals['_DELETELIMITRESPONSE']._serialized_start=2110
+  _globals['_DELETELIMITRESPONSE']._serialized_end=2131
+  _globals['_REGULATIONSERVICE']._serialized_start=2272
+  _globals['_REGULATIONSERVICE']._serialized_end=2861
 # @@protoc_insertion_point(module_scope)

@@ -21,7 +21,7 @@ from timerd.core.dispatch.attempt_ends import AttemptEnds
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
-from timerd.core.taken import AckedRows, Again, Ended, Taken
+from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery
 from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
@@ -64,6 +64,11 @@ class Batch:
     ends_ms: Sequence[int] | None = None
     # What the handlers of some rows have said of their progress.
     reports: dict[int, str] | None = None
+
+    @property
+    def queue(self) -> QueueKey:
+        template = self.taken.rows.template_of(0)
+        return QueueKey(template.namespace, template.queue)
 
     def report(self, row: int, progress: str) -> None:
         if self.reports is None:

@@ -13,14 +13,17 @@ from timerd.core.regulation.changing import (
     read_named_limits,
     read_rules,
 )
+from timerd.core.regulation.holds import Holds, labels_of
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits
+from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits, Why
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
+from timerd.core.regulation.standstills import Standstills
 
 __all__ = [
     "AllRules",
     "Excess",
     "HeldBack",
+    "Holds",
     "Identity",
     "KnownRules",
     "LimitChange",
@@ -28,9 +31,12 @@ __all__ = [
     "QuotaMeter",
     "RuleChange",
     "RuleLimits",
+    "Standstills",
     "Use",
+    "Why",
     "change_limit",
     "change_rules",
+    "labels_of",
     "list_limits",
     "list_regulated",
     "read_all_rules",

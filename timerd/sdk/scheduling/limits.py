@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from timerd.sdk.scheduling.queues import QueueLimit, limit_message
+from timerd.sdk.scheduling.queues import QueueLimit, held_until, limit_message
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
 from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
 from timerd.sdk.transport import pages
@@ -27,6 +28,8 @@ class LimitInfo:
         revision: grows with each change.
         queues: the queues that list it, by name; the first 1,000.
         in_hand: how many deliveries of these queues workers have now.
+        held_until: until when nothing starts by it, since a handler was throttled (`Throttled`), in UTC; None where it
+            is not held.
     """
 
     name: str
@@ -35,12 +38,15 @@ class LimitInfo:
     revision: int
     queues: tuple[str, ...] = ()
     in_hand: int = 0
+    held_until: datetime | None = None
 
     @classmethod
     def of(cls, message: pb.NamedLimit) -> LimitInfo:
         """The info says what the message `message` says."""
         limit, queues = QueueLimit.of(message.limit), tuple(message.queues)
-        return cls(message.name, message.namespace, limit, message.revision, queues, message.in_hand)
+        return cls(
+            message.name, message.namespace, limit, message.revision, queues, message.in_hand, held_until(message)
+        )
 
 
 class Limits:

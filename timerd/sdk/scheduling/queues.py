@@ -87,6 +87,8 @@ class QueueInfo:
         limit: how much of it is sent; None for all that workers want.
         limits: names of the limits that it shares with other queues.
         silent: of a change: the instances that live and have not confirmed it. Empty: it is so on all of them.
+        held_until: until when the queue is held, since a handler was throttled (`Throttled`), in UTC, as the instance
+            that was asked knows it; None where it is not.
     """
 
     name: str
@@ -98,6 +100,7 @@ class QueueInfo:
     limit: QueueLimit | None = None
     limits: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
+    held_until: datetime | None = None
 
     @classmethod
     def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
@@ -105,7 +108,8 @@ class QueueInfo:
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
         limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
         mode, limits = QueueMode(message.mode), tuple(message.limits)
-        return cls(message.name, message.namespace, mode, until, message.note, message.revision, limit, limits, silent)
+        rest = message.note, message.revision, limit, limits, silent, held_until(message)
+        return cls(message.name, message.namespace, mode, until, *rest)
 
 
 class Queues:
@@ -310,6 +314,11 @@ class SyncQueues:
     put = blocking(Queues.put)
     resume = blocking(Queues.resume)
     list = iterating(Queues.list)
+
+
+def held_until(message: pb.Queue | pb.NamedLimit) -> datetime | None:
+    """None: it is not held."""
+    return datetime_of_ms(ms_of_timestamp(message.held_until)) if message.HasField("held_until") else None
 
 
 def limit_message(rate: str | None, burst: int | None, max_in_hand: int | None) -> pb.Limit:

@@ -29,7 +29,7 @@ SERVICE = "WorkService"
 MOST_TASKS = 1_000
 LONGEST_WAIT = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(hours=1)
-_ACTIONS = {"ack": 1, "nack": 2, "reject": 3, "release": 4}
+_ACTIONS = {"ack": 1, "nack": 2, "reject": 3, "release": 4, "throttled": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,7 @@ class Receiving(Link):
         *,
         delay: Span | None = None,
         error: str = "",
+        limit: str = "",
     ) -> dict[str, TaskState]:
         """The call says what became of received tasks, and returns when that is on stable storage.
 
@@ -149,9 +150,12 @@ class Receiving(Link):
         Args:
             tasks: one received task or several.
             action: "ack": done; "nack": failed, to be tried again; "reject": hopeless, a dead letter; "release":
-                not begun, to another worker at once, and the attempt does not count. Default "ack".
-            delay: of "nack", the time to the next attempt, a timedelta or seconds. Default by the retry policy.
+                not begun, to another worker at once, and the attempt does not count; "throttled": what was asked said
+                to wait, so nothing starts by the limit for `delay`, and the attempt does not count. Default "ack".
+            delay: of "nack", the time to the next attempt, a timedelta or seconds. Default by the retry policy. Of
+                "throttled" it must be given, and is an hour at most.
             error: of "nack" and "reject", why; up to 16 KiB. Default nothing.
+            limit: of "throttled", the name of a limit that the queue lists. Default the queue itself.
         """
         self._open()
         if action not in _ACTIONS:
@@ -166,6 +170,8 @@ class Receiving(Link):
             )
             if delay is not None:
                 request.delay.CopyFrom(duration_of_ms(span_ms(delay)))
+            if action == "throttled":
+                request.throttle.CopyFrom(pb.Throttle(limit=text(limit, "limit"), after=request.delay))
             response = await self._calls("Finish", request, pb.FinishResponse, SERVICE)
             refused |= {part[each.index].delivery_id: TaskState(each.state) for each in response.refused}
         return refused

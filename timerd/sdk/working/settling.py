@@ -68,6 +68,9 @@ class Settler:
             delay_ms=disposition.delay_ms,
             error=disposition.error,
         )
+        if disposition.throttled is not None:
+            settle.throttle.limit = disposition.throttled
+            settle.throttle.after.FromMilliseconds(disposition.delay_ms or 0)
         data = pb.WorkRequest(settle=settle).SerializeToString()
         self._unconfirmed[self._sequence] = _Sent(disposition, tokens, data)
         return data

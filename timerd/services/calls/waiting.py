@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from timerd.core.regulation import HeldBack, Why
 from timerd.core.taken import QueueKey
 from timerd.model.instants import shown
 from timerd.services.calls.queue_rules import QueueRules
@@ -24,7 +25,7 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
         return _until_open(queue, opens_ms)
     held_back = rules.held_back(queue, now_ms)
     if held_back is not None:
-        return _until_limit(queue, *held_back)
+        return _UNTIL[held_back.why](queue, held_back)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
@@ -36,8 +37,9 @@ def _until_retry(view: TaskView) -> wire.Waiting:
     return wire.Waiting(reason=wire.WAIT_REASON_RETRY, until=timestamp(view.due_at_ms), description=said)
 
 
-def _until_limit(queue: QueueKey, limited_ms: float, limit: str) -> wire.Waiting:
+def _until_limit(queue: QueueKey, held: HeldBack) -> wire.Waiting:
     """Where others wait before it, it is later than that."""
+    limited_ms, limit = held.until_ms, held.limit
     of = f"the limit {limit!r}" if limit else f"the queue {queue.queue!r}"
     if limited_ms == math.inf:
         many = "as it allows" if limit else "as its limit allows"
@@ -46,6 +48,15 @@ def _until_limit(queue: QueueKey, limited_ms: float, limit: str) -> wire.Waiting
     until_ms = int(limited_ms)
     said = f"The rate of {of} allows its next start at {shown(until_ms)}."
     return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=limit)
+
+
+def _until_held(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    of, until_ms = f"by the limit {held.limit!r}" if held.limit else f"of the queue {queue.queue!r}", int(held.until_ms)
+    said = f"A handler was throttled, so nothing {of} starts before {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=held.limit)
+
+
+_UNTIL = {Why.LIMIT: _until_limit, Why.THROTTLED: _until_held}
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

@@ -7,11 +7,13 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
+from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
 from timerd.services.holding.driving import Performs
 from timerd.services.regulation.limit_wire import limit_name_of, limit_of, wire_of_limit
@@ -25,9 +27,10 @@ _NAME_BYTES = 128
 
 
 class LimitCalls:
-    """One method a call: request -> reply, or one of model.errors."""
+    """One method a call: request -> reply, or one of model.errors. `now_ms`: engine time, trusted or not."""
 
-    def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs) -> None:
+    def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs, now_ms: Callable[[], int]) -> None:
+        self._now_ms = now_ms
         self._regulating = regulating
         self._limiting = limiting
         self._verbs = verbs
@@ -74,7 +77,9 @@ class LimitCalls:
         return await answered_once(self._verbs, name.namespace, request, wire.DeleteLimitResponse, carry_out)
 
     def _shown(self, name: LimitName, kept: NamedLimit) -> wire.NamedLimit:
+        held_ms = self._regulating.held_until_ms(QueueKey(name.namespace, ""), name.limit, self._now_ms())
         return wire.NamedLimit(
+            held_until=None if held_ms is None else timestamp(held_ms),
             namespace=name.namespace,
             name=name.limit,
             limit=None if kept.limit is None else wire_of_limit(kept.limit),
@@ -90,7 +95,7 @@ def regulation_verbs(
     """All of RegulationService."""
     limiting = Limiting(regulating.known, runner, regulating.opened)
     of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
-    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs).verbs()}
+    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs()}
 
 
 def _name_of(request: Any) -> LimitName:  # noqa: ANN401 - each call has its own

@@ -107,6 +107,9 @@ class RegulationCalls:
         if rules.limit is not None:
             shown.limit.CopyFrom(wire_of_limit(rules.limit))
         shown.limits.extend(rules.limits)
+        held_ms = self._regulating.held_until_ms(queue, "", self._now_ms())
+        if held_ms is not None:
+            shown.held_until.CopyFrom(timestamp(held_ms))
         return shown
 
 

@@ -13,10 +13,12 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
 from timerd.services.calls.progress import progress_text
+from timerd.services.calls.throttles import throttle_of
 from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
 from timerd.services.work.polls import DEFAULT_LEASE_MS, PollFrontend, Polls
+from timerd.services.work.said import Said
 from timerd.v1 import work_service_pb2 as pb
 
 LEASES_MS = (1_000, 3_600_000)
@@ -56,12 +58,12 @@ class PollService:
         delay_ms = duration_ms(asked.delay, "delay") if asked.HasField("delay") else None
         if delay_ms is not None:
             check_delay(delay_ms, "delay")
-        error = asked.error[:MAX_ERROR_CHARS]
+        said = Said(action, delay_ms, asked.error[:MAX_ERROR_CHARS], throttle_of(asked, action, "throttle"))
         out = pb.FinishResponse()
-        for rows, said in await self._polls.finish(namespace, action, asked.ack_tokens, delay_ms, error):
-            if said.HasField("problem") and said.problem.code != NOT_SETTLED:
-                await abort(context, said.problem)
-            _add(out, rows, said)
+        for rows, confirmed in await self._polls.finish(namespace, asked.ack_tokens, said):
+            if confirmed.HasField("problem") and confirmed.problem.code != NOT_SETTLED:
+                await abort(context, confirmed.problem)
+            _add(out, rows, confirmed)
         return out
 
     def extend(self, asked: pb.ExtendRequest) -> pb.ExtendResponse:

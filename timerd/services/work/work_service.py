@@ -17,6 +17,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.background import writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.calls.progress import progress_text
+from timerd.services.calls.throttles import throttle_of
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.open_streams import is_refused
@@ -200,6 +201,7 @@ class WorkService(WorkServiceServicer):
         try:
             _check_tokens(asked.ack_tokens, "settle.ack_tokens")
             action = _action(asked.action)
+            throttle = throttle_of(asked, action, "settle.throttle")
         except Invalid as error:
             count = -(-len(asked.ack_tokens) // ACK_TOKEN_BYTES)
             refused = pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error))
@@ -208,7 +210,8 @@ class WorkService(WorkServiceServicer):
             return
         self._connected.settle(stream.number, len(asked.ack_tokens) // ACK_TOKEN_BYTES)
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
-        self._frontend.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
+        said = delay_ms, asked.error[:MAX_ERROR_CHARS], throttle
+        self._frontend.settle(stream, asked.sequence, action, asked.ack_tokens, *said)
 
 
 def _action(action: int) -> Action:
