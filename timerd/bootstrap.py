@@ -31,7 +31,7 @@ from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
-from timerd.core.regulation import KnownRules, RuleLimits, Standstills
+from timerd.core.regulation import Breakers, KnownRules, RuleLimits, Standstills
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
@@ -294,7 +294,7 @@ async def assemble(
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
     known, opened = KnownRules(), partial(_opened, scheduler, lambda: delivery)
-    still = Standstills(known)
+    still = Standstills(known, Breakers(known, base.machine.hand, opened, name))
     allocation = CreditAllocation(base.machine, firing, peer_links.links, still.opens_ms) if peer_links else None
     by_rules = RuleLimits(known, base.machine.known_hand, opened, base.machine.before.brought.doubt_ms)
     limits, hold = [by_rules, *still.limits, *(limit() for limit in LIMITS)], still.holds.hold
@@ -305,7 +305,7 @@ async def assemble(
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
     placing = Placing(base.machine.before.brought, scheduler.finder.queue_of, base.now_ms) if peers is None else None
-    rest = others, opened, clock.boot_ms, placing, still
+    rest = others, opened, clock.boot_ms, still, placing
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     webhooks = _webhooks(config, delivery, clock)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timerd.core.dispatch import Allowance
-from timerd.core.regulation import AllRules, HeldBack, Holds, KnownRules, Standstills, Why, labels_of
+from timerd.core.dispatch import Allowance, HandCount
+from timerd.core.regulation import AllRules, Breakers, HeldBack, Holds, KnownRules, Standstills, Why, labels_of
 from timerd.core.taken import QueueKey
 from timerd.model.pushback import Pushback
 from timerd.model.regulations import Mode, Regulation
@@ -61,7 +61,7 @@ def test_what_is_over_is_forgotten() -> None:
 
 def test_other_instances_are_asked_for_no_credit_meanwhile() -> None:
     known = rules()
-    still = Standstills(known)
+    still = Standstills(known, Breakers(known, lambda _: HandCount(), lambda _: None, ""))
     still.holds.hold(CHARGES, Pushback("stripe", 1_000), NOW_MS)
     assert [still.opens_ms(queue, NOW_MS) for queue in (REFUNDS, MAILS)] == [NOW_MS + 1_000, NOW_MS]
     known.heard(REFUNDS, Regulation(2, Mode.PAUSED, NOW_MS + 9_000, limits=("stripe",)))

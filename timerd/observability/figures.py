@@ -20,7 +20,7 @@ from timerd.core.regulation import LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
-from timerd.observability.limit_figures import LimitFigures, limits_of
+from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
@@ -117,6 +117,7 @@ class Figures:
     schedules: ScheduleFigures
     webhooks: Mapping[QueueKey, WebhookFigures]
     limits: Mapping[LimitLabels, LimitFigures]
+    breakers: Mapping[QueueKey, BreakerFigures]
 
     @property
     def saturation(self) -> float:
@@ -215,8 +216,12 @@ class Observed:
             health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
             webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
+            breakers=self._breakers(int(now_ms)),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
+
+    def _breakers(self, now_ms: int) -> Mapping[QueueKey, BreakerFigures]:
+        return breakers_of(self._regulating.still.breakers, now_ms) if self._regulating is not None else {}
 
     def _limits(self, due: Callable[[Collection[QueueKey]], int]) -> Mapping[LimitLabels, LimitFigures]:
         ruled = self._regulating

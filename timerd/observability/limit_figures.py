@@ -1,4 +1,4 @@
-"""Limits as metrics: how much of each is used, what waits for it, and how often something had to."""
+"""Limits and breakers as metrics: how much of each is used, what waits for it, and how often something had to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from timerd.core.regulation import LimitLabels, RuleLimits
+from timerd.core.regulation import Breakers, BreakerState, LimitLabels, RuleLimits
 from timerd.core.taken import QueueKey
 
 # Limits beyond so many are not told apart: they have no figures.
@@ -67,3 +67,28 @@ def limit_metrics(limits: Mapping[LimitLabels, LimitFigures]) -> Iterator[Metric
         for family, number in zip(families, each, strict=True):
             family.add_metric(labels, number)
     yield from families
+
+
+class BreakerFigures(NamedTuple):
+    """`state`: 0 is CLOSED, 1 HALF_OPEN, 2 OPEN. `openings`: how often it has opened."""
+
+    state: int
+    openings: int
+
+
+_STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
+
+
+def breakers_of(breakers: Breakers, now_ms: int) -> Mapping[QueueKey, BreakerFigures]:
+    found = sorted(breakers.used().items())[:MOST_LIMITS]
+    return {queue: BreakerFigures(_STATES[breakers.state(queue, now_ms)[0]], each.openings) for queue, each in found}
+
+
+def breaker_metrics(breakers: Mapping[QueueKey, BreakerFigures]) -> Iterator[Metric]:
+    labels = QueueKey._fields
+    state = GaugeMetricFamily("timerd_breaker_state", "0 closed, 1 half open, 2 open.", labels=labels)
+    openings = CounterMetricFamily("timerd_breaker_openings", "How often a breaker has opened.", labels=labels)
+    for queue, each in breakers.items():
+        state.add_metric(queue, each.state)
+        openings.add_metric(queue, each.openings)
+    yield from (state, openings)

@@ -476,7 +476,8 @@ class DeliveryMachine:
     def _fail_all(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
         if rows:
             self._flights.remove(batch, rows)
-            batch.settled("lost" if failure.lost else "timed_out", failure.at_ms, len(rows))
+            outcome, is_silent = "lost" if failure.lost else "timed_out", failure.end is AttemptEnd.LEASE_ENDED
+            batch.settled(outcome, failure.at_ms, len(rows), is_silent=is_silent)
             self._fail(out, batch, rows, failure)
 
     def _fail(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:

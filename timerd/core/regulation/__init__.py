@@ -1,5 +1,7 @@
 """Rules of queues: what an instance knows of them, how they are read and changed, and how they keep rows back."""
 
+from timerd.core.regulation.breaker import BreakerState, Evidence, QueueBreaker
+from timerd.core.regulation.breakers import Breakers
 from timerd.core.regulation.changing import (
     AllRules,
     Identity,
@@ -21,6 +23,9 @@ from timerd.core.regulation.standstills import Standstills
 
 __all__ = [
     "AllRules",
+    "QueueBreaker",
+    "BreakerState",
+    "Breakers",
     "Excess",
     "HeldBack",
     "Holds",
@@ -33,6 +38,7 @@ __all__ = [
     "RuleLimits",
     "Standstills",
     "Use",
+    "Evidence",
     "Why",
     "change_limit",
     "change_rules",

@@ -24,10 +24,11 @@ from timerd.model.regulations import Regulation
 
 class Why(StrEnum):
     """What holds a queue back. LIMIT: as many as it allows have started, or are in hand. THROTTLED: what a handler has
-    asked told it to wait."""
+    asked told it to wait. BREAKER: its attempts have failed."""
 
     LIMIT = "limit"
     THROTTLED = "throttled"
+    BREAKER = "breaker"
 
 
 class HeldBack(NamedTuple):

@@ -56,7 +56,16 @@ def _until_held(queue: QueueKey, held: HeldBack) -> wire.Waiting:
     return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=held.limit)
 
 
-_UNTIL = {Why.LIMIT: _until_limit, Why.THROTTLED: _until_held}
+def _until_tried(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    if held.until_ms == math.inf:
+        said = f"Attempts of the queue {queue.queue!r} have failed, so few are tried until these have succeeded."
+        return wire.Waiting(reason=wire.WAIT_REASON_BREAKER, description=said)
+    until_ms = int(held.until_ms)
+    said = f"Attempts of the queue {queue.queue!r} fail, so none starts before {shown(until_ms)}; then one is tried."
+    return wire.Waiting(reason=wire.WAIT_REASON_BREAKER, until=timestamp(until_ms), description=said)
+
+
+_UNTIL = {Why.LIMIT: _until_limit, Why.THROTTLED: _until_held, Why.BREAKER: _until_tried}
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

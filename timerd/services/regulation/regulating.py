@@ -51,11 +51,11 @@ class Regulating:
         others: RuleTelling | None,
         opened: Callable[[Collection[QueueKey]], None],
         boot_ms: Callable[[], float],
+        still: Standstills,
         placing: Placing | None = None,
-        still: Standstills | None = None,
     ) -> None:
         self.known = known
-        self.still = still or Standstills(known)
+        self.still = still
         self.limits = limits
         self._runner = runner
         self._membership = membership
