@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timerd.client import CancelOutcome, Client, ConnectOptions, SyncClient, Task, TaskOptions, TimerdError
-    from timerd.worker import Delivery, Reject, Retry, Worker
+    from timerd.worker import Delivery, Reject, Retry, Throttled, Worker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Delivery",
     "Reject",
     "Retry",
+    "Throttled",
     "SyncClient",
     "Task",
     "TaskOptions",
@@ -27,7 +28,7 @@ __all__ = [
     "Worker",
     "__version__",
 ]
-_WORKER = frozenset({"Delivery", "Reject", "Retry", "Worker"})
+_WORKER = frozenset({"Delivery", "Reject", "Retry", "Throttled", "Worker"})
 
 
 def __getattr__(name: str) -> object:

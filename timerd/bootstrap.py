@@ -31,7 +31,7 @@ from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
-from timerd.core.regulation import KnownRules, RuleLimits
+from timerd.core.regulation import Breakers, KnownRules, RuleLimits, Standstills
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
@@ -300,22 +300,19 @@ async def assemble(
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
-    known = KnownRules()
-    allocation = CreditAllocation(base.machine, firing, peer_links.links, known.opens_ms) if peer_links else None
-
-    def opened(queues: Collection[QueueKey]) -> None:
-        """They may send now, and were looked at in vain before."""
-        scheduler.memory.touched.update(queues)
-        delivery.wake()
-
+    known, opened = KnownRules(), partial(_opened, scheduler, lambda: delivery)
+    still = Standstills(known, Breakers(known, base.machine.hand, opened, name))
+    allocation = CreditAllocation(base.machine, firing, peer_links.links, still.opens_ms) if peer_links else None
     by_rules = RuleLimits(known, base.machine.known_hand, opened, base.machine.before.brought.doubt_ms)
-    limits = [by_rules, *(limit() for limit in LIMITS)]
-    alarm, announced = make(time.exact_ms), base.membership.announced
-    delivery = Delivery(firing, alarm, base.machine, remote=allocation, server=name, limits=limits, announced=announced)
+    limits, hold = [by_rules, *still.limits, *(limit() for limit in LIMITS)], still.holds.hold
+    alarm, machine, told = make(time.exact_ms), base.machine, base.membership.announced
+    delivery: Delivery = Delivery(
+        firing, alarm, machine, remote=allocation, server=name, limits=limits, hold=hold, announced=told
+    )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
     placing = Placing(base.machine.before.brought, scheduler.finder.queue_of, base.now_ms) if peers is None else None
-    rest = others, opened, clock.boot_ms, placing
+    rest = others, opened, clock.boot_ms, still, placing
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     last = to.sweep, _webhooks(config, delivery, clock), regulating, to.api.audited
@@ -338,6 +335,12 @@ async def assemble(
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
     return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last)
+
+
+def _opened(scheduler: Scheduler, delivery: Callable[[], Delivery], queues: Collection[QueueKey]) -> None:
+    """They may send now, and were looked at in vain before."""
+    scheduler.memory.touched.update(queues)
+    delivery().wake()
 
 
 def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhooks | None:
@@ -462,7 +465,7 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.probe is not None
     api, probe = node.server.api, node.probe
-    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks, node.limits
+    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks, node.regulating
     observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
     return node, Watch(observed, probe, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
 

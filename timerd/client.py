@@ -8,6 +8,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 from timerd.sdk.scheduling import (
     Backfill,
     BackfillState,
+    BreakerState,
     Client,
     Cycle,
     CycleMember,
@@ -112,6 +113,7 @@ __all__ = [
     "QueueInfo",
     "QueueLimit",
     "QueueMode",
+    "BreakerState",
     "Queues",
     "ReceivedTask",
     "Redriven",

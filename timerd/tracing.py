@@ -19,7 +19,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from timerd.sdk.values import Delivery
-from timerd.sdk.working import Retry
+from timerd.sdk.working import Retry, Throttled
 
 _TRACE_CONTEXT = TraceContextTextMapPropagator()
 # What an SDK keeps of a span by itself.
@@ -40,7 +40,7 @@ class Tracing:
 
     @contextmanager
     def handling(self, deliveries: Sequence[Delivery]) -> Iterator[None]:
-        """A failure of the handler is one of the span; `Retry` is none: the handler chose it."""
+        """A failure of the handler is one of the span; `Retry` and `Throttled` are none: the handler chose them."""
         queue = deliveries[0].queue
         with self._tracer.start_as_current_span(
             f"process {queue}",
@@ -60,7 +60,7 @@ class Tracing:
                 _describe(span, deliveries)
             try:
                 yield
-            except Retry:
+            except (Retry, Throttled):
                 raise
             except BaseException as failure:
                 span.record_exception(failure)

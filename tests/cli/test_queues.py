@@ -46,3 +46,11 @@ def test_a_pause_with_an_end_and_a_task_that_waits_for_it(terminal: Terminal, wh
     assert "sends nothing until 2030-01-01" in " ".join(terminal("get", task).out.split())
     past = terminal("queues", "pause", "mails", "--until", "2029-01-01T00:00:00Z")
     assert (past.code, "give a later instant" in past.err) == (2, True)
+
+
+def test_a_breaker_is_given_and_taken_away(terminal: Terminal, whole: Server) -> None:
+    assert terminal("queues", "set", "charges", "--breaker").out == "charges has a breaker.\n"
+    assert terminal("queues", "show", "charges", "--json").json["breaker"] == "CLOSED"
+    assert "CLOSED" in terminal("queues", "list").out
+    assert terminal("queues", "set", "charges", "--no-limit").out == "charges has no limit.\n"
+    assert terminal("queues", "show", "charges", "--json").json["breaker"] is None

@@ -36,3 +36,23 @@ async def test_what_is_in_hand_and_waits_by_limit() -> None:
         assert 'timerd_limit_in_hand{limit="stripe",namespace="default",queue=""} 3.0' in text
         assert 'timerd_limit_waiting{limit="stripe",namespace="default",queue=""} 3.0' in text
         assert f'timerd_limit_throttled_total{{limit="",namespace="default",queue="refunds"}} {own.throttled}.0' in text
+
+
+async def test_a_breaker_that_has_opened() -> None:
+    async with Server() as server:
+        client, worker = server.client(), server.worker()
+
+        @worker.on("charges", concurrency=20)
+        async def fails(_: Delivery) -> None:
+            raise RuntimeError("503")
+
+        await worker.start()
+        await client.queues.put("charges", breaker=True)
+        for _ in range(20):
+            await client.schedule("charges", b"", delay=1)
+        await server.advance(seconds=2)
+        with watched(server.node) as observed:
+            figures = await observed.figures()
+        text = exposition(figures).decode()
+        assert 'timerd_breaker_state{namespace="default",queue="charges"} 2.0' in text
+        assert 'timerd_breaker_openings_total{namespace="default",queue="charges"} 1.0' in text

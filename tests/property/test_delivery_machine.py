@@ -13,7 +13,7 @@ from timerd.core.dispatch.attempt_ends import WORD_MS
 from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.dispatch.flights import LEASE_GRID_MS
 from timerd.core.dispatch.retry import backoff_ms
-from timerd.core.dispatch.settlement import Action, Settlement
+from timerd.core.dispatch.settlement import Action, Failure, Settlement
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.identity import DIGEST_BYTES, RowKey, attempt_of
 from timerd.model.task import RetryPolicy, Template
@@ -199,6 +199,26 @@ class DeliveryModel(RuleBasedStateMachine):
         unknown = self.not_outlived(chosen)
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
         self.give_back(current)
+
+    @precondition(lambda self: self.sent)
+    @rule(pick=picks, count=st.integers(1, 5), is_held=st.booleans())
+    def throttle(self, pick: int, count: int, is_held: bool) -> None:
+        """What is open here waits as it was, or has failed where nothing holds its queue; all else is as of a nack."""
+        chosen = self.some(pick, count)
+        failure = Failure(self.now_ms, "told to wait", 50)
+        tokens, why = b"".join(c[2] for c in chosen), "" if is_held else "it is not listed"
+        settled = self.machine.throttle("default", tokens, failure, lambda _: why)
+        current = [i for i, _, token in chosen if i in self.open and self.open[i].token == token]
+        if is_held:
+            assert [each.key for each in settled.back] == [self.open[i].key for i in current]
+            assert (settled.ended, settled.again, settled.dead_letters, settled.refused) == ([], [], [], {})
+            self.give_back(current)
+        else:
+            assert settled.back == []
+            self.compare_failed(settled, [(i, 50) for i in current], hopeless=False)
+        assert all(i not in self.open for i in settled.released)
+        for delivery_id in settled.released:
+            del self.held[delivery_id]
 
     def give_back(self, ids: list[bytes]) -> None:
         for delivery_id in ids:

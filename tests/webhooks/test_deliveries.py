@@ -155,7 +155,11 @@ async def test_who_asks_for_a_pause_gets_it_and_no_attempt_is_used_up(server_of:
         task = await client.schedule("mails", b"x", delay=1, retry=ONCE)
         await server.advance(seconds=1)
         assert state_of(server) is TargetState.THROTTLED
+        waiting = (await client.get(task.id)).waiting_for
+        assert waiting is not None
+        assert "A handler was throttled, so nothing of the queue 'mails' starts before" in waiting.description
         before, receiver.answer = len(receiver.got), accept
+        await server.advance(seconds=1)
         await receiver.until(before + 1)
         await server.settle()
         assert {each.attempt for each in receiver.got} == {1}

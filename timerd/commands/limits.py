@@ -22,6 +22,7 @@ _COLUMNS = (
     Column("rate", Kind.FIGURE),
     Column("burst", Kind.FIGURE, is_wide=True),
     Column("next_time", Kind.MOMENT, "next", is_wide=True),
+    Column("held_until", Kind.MOMENT, "held until"),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("queues", Kind.TEXT),
 )
@@ -72,6 +73,7 @@ def _record(limit: LimitInfo) -> OutputRecord:
         **limit_record(limit.limit),
         "in_hand": limit.in_hand,
         "next_time": iso_of(limit.next_time) if limit.next_time is not None else None,
+        "held_until": iso_of(limit.held_until) if limit.held_until is not None else None,
         "revision": limit.revision,
         "queues": list(limit.queues),
     }

@@ -23,6 +23,8 @@ _COLUMNS = (
     Column("rate", Kind.FIGURE),
     Column("burst", Kind.FIGURE, is_wide=True),
     Column("limits"),
+    Column("breaker"),
+    Column("held_until", Kind.MOMENT, "held until", is_wide=True),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
@@ -32,6 +34,7 @@ Note = Annotated[str, typer.Option("--note", help="Why, for people who look.")]
 Rate = Annotated[str | None, typer.Option("--rate", metavar="N/TIME", help="Starts: 100/s, 30/m, 5/10s.")]
 Burst = Annotated[int | None, typer.Option("--burst", min=1, help="So many at once.")]
 MaxInHand = Annotated[int | None, typer.Option("--max-in-hand", min=1, help="With workers at a time.")]
+WithBreaker = Annotated[bool, typer.Option("--breaker", help="Leave it in peace for a while when its attempts fail.")]
 Listed = Annotated[
     list[str] | None,
     typer.Option("--limit", metavar="NAME", help="A limit that it shares; again for more."),
@@ -88,23 +91,27 @@ async def put(
     burst: Burst = None,
     max_in_hand: MaxInHand = None,
     limit: Listed = None,
-    no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away.")] = False,
+    breaker: WithBreaker = False,
+    no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away, and its breaker.")] = False,
     revision: IfRevision = 0,
 ) -> None:
     """Limit a queue, in the place of the limits before.
 
     timerd queues set charges --rate 100/s --burst 20 --max-in-hand 50
 
-    timerd queues set charges --limit stripe
+    timerd queues set charges --limit stripe --breaker
     """
-    given = bool(limit) or (rate, burst, max_in_hand) != (None, None, None)
+    given = bool(limit) or breaker or (rate, burst, max_in_hand) != (None, None, None)
     if given and no_limit:
         raise WrongInput("--no-limit takes all limits away: give it alone, or leave it out.")
     if not (given or no_limit):
-        raise WrongInput("Say how the queue is limited: --rate, --burst, --max-in-hand, --limit; or --no-limit.")
+        raise WrongInput(
+            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit or --breaker; or --no-limit."
+        )
     client = await call.connect()
+    shared = limit or ()
     found = await client.queues.put(
-        queue, rate=rate, burst=burst, max_in_hand=max_in_hand, limits=limit or (), revision=revision
+        queue, rate=rate, burst=burst, max_in_hand=max_in_hand, limits=shared, breaker=breaker, revision=revision
     )
     call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
 
@@ -129,7 +136,8 @@ def _tell(call: CommandCall, queue: QueueInfo, does: str) -> None:
 def _limits_shown(queue: QueueInfo) -> str:
     own = limit_shown(queue.limit) if queue.limit is not None else ""
     shared = f"goes by {', '.join(queue.limits)}" if queue.limits else ""
-    return ", and ".join(part for part in (own, shared) if part) or "has no limit"
+    broken = "has a breaker" if queue.breaker is not None else ""
+    return ", and ".join(part for part in (own, shared, broken) if part) or "has no limit"
 
 
 def limit_shown(limit: QueueLimit) -> str:
@@ -155,6 +163,9 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "revision": queue.revision,
         **limit_record(queue.limit),
         "limits": list(queue.limits),
+        "breaker": queue.breaker.name if queue.breaker is not None else None,
+        "breaker_until": iso_of(queue.breaker_until) if queue.breaker_until is not None else None,
+        "held_until": iso_of(queue.held_until) if queue.held_until is not None else None,
     }
 
 

@@ -54,7 +54,8 @@ class QueueLimit:
 @dataclass(frozen=True, slots=True)
 class Regulation:
     """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
-    that changed it. `limits`: names of those that it shares with other queues."""
+    that changed it. `limits`: names of those that it shares with other queues. `breaker`:
+    whether it has one."""
 
     revision: int = 0
     mode: Mode = Mode.RUNNING
@@ -63,6 +64,7 @@ class Regulation:
     limit: QueueLimit | None = None
     requests: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
+    breaker: bool = False
     kept: str = ""
 
     @property

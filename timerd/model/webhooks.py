@@ -12,7 +12,8 @@ from timerd.model.errors import TimerdError
 class WebhookTarget:
     """One address for the tasks of one queue. `in_flight`: how many requests may be open at one time. `timeout_ms` is
     for all of a request, `connect_timeout_ms` for a connection. `reject_statuses`: answers that make a dead letter at
-    once. `ca_file`: who signs its certificate; empty: the authorities of the machine."""
+    once. `ca_file`: who signs its certificate; empty: the authorities of the machine. `limit`: what
+    an answer of 429 holds; empty: the queue."""
 
     namespace: str
     queue: str
@@ -23,6 +24,7 @@ class WebhookTarget:
     timeout_ms: int = 15_000
     reject_statuses: frozenset[int] = frozenset()
     ca_file: str = ""
+    limit: str = ""
 
 
 class HttpAnswer(NamedTuple):

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from timerd.core.webhooks.breaker import TargetState
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures
-from timerd.observability.limit_figures import limit_metrics
+from timerd.observability.limit_figures import breaker_metrics, limit_metrics
 from timerd.observability.own_health import health_metrics
 
 QUEUE = ("namespace", "queue")
@@ -34,6 +34,7 @@ class _Once(Collector):
         for part in (_queues, _tasks, _holding, _engine, _schedules, _webhooks, _calls, _store, _process):
             yield from part(self._figures)
         yield from limit_metrics(self._figures.limits)
+        yield from breaker_metrics(self._figures.breakers)
         yield from health_metrics(self._figures.health)
 
 

@@ -9,18 +9,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
 from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
-from timerd.core.regulation import LimitLabels, RuleLimits
+from timerd.core.regulation import LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
-from timerd.observability.limit_figures import LimitFigures, limits_of
+from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
@@ -33,6 +33,7 @@ from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
 from timerd.services.readiness import ReadinessProbe
+from timerd.services.regulation.regulating import Regulating
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import SweepFigures, ZoneSweep
 from timerd.services.webhooks.webhooks import Webhooks
@@ -117,6 +118,7 @@ class Figures:
     schedules: ScheduleFigures
     webhooks: Mapping[QueueKey, WebhookFigures]
     limits: Mapping[LimitLabels, LimitFigures]
+    breakers: Mapping[QueueKey, BreakerFigures]
 
     @property
     def saturation(self) -> float:
@@ -141,7 +143,7 @@ class Observed:
         ticks: TickWorker | None = None,
         zones: ZoneSweep | None = None,
         webhooks: Webhooks | None = None,
-        limits: RuleLimits | None = None,
+        regulating: Regulating | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -155,7 +157,7 @@ class Observed:
         self._ticks = ticks
         self._zones = zones
         self._sinks = webhooks.sinks if webhooks is not None else []
-        self._limits = limits
+        self._regulating = regulating
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
         self._read_s = -FACTS_EVERY_S
@@ -216,8 +218,16 @@ class Observed:
             health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
             webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
-            limits=limits_of(self._limits, lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
+            breakers=self._breakers(int(now_ms)),
+            limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
+
+    def _breakers(self, now_ms: int) -> Mapping[QueueKey, BreakerFigures]:
+        return breakers_of(self._regulating.still.breakers, now_ms) if self._regulating is not None else {}
+
+    def _limits(self, due: Callable[[Collection[QueueKey]], int]) -> Mapping[LimitLabels, LimitFigures]:
+        ruled = self._regulating
+        return limits_of(ruled.limits, ruled.still.holds.pushed_back, due) if ruled is not None else {}
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""

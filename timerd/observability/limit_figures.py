@@ -1,4 +1,4 @@
-"""Limits as metrics: how much of each is used, what waits for it, and how often something had to."""
+"""Limits and breakers as metrics: how much of each is used, what waits for it, and how often something had to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from timerd.core.regulation import LimitLabels, RuleLimits
+from timerd.core.regulation import Breakers, BreakerState, LimitLabels, RuleLimits
 from timerd.core.taken import QueueKey
 
 # Limits beyond so many are not told apart: they have no figures.
@@ -17,28 +17,37 @@ _LABELS = LimitLabels._fields
 
 class LimitFigures(NamedTuple):
     """`capacity`: how many may be in hand, 0 for any number; `waiting`: due tasks in memory of queues that it holds
-    back; `throttled`: how often a queue had to wait for it."""
+    back; `throttled`: how often a queue had to wait for it; `pushed_back`: deliveries that came back to be held."""
 
     in_hand: int
     capacity: int
     waiting: int
     throttled: int
+    pushed_back: int
 
 
 def limits_of(
-    limits: RuleLimits | None, due: Callable[[Collection[QueueKey]], int]
+    limits: RuleLimits | None, pushed_back: Mapping[LimitLabels, int], due: Callable[[Collection[QueueKey]], int]
 ) -> Mapping[LimitLabels, LimitFigures]:
     """`due`: how many tasks of these queues are due in memory."""
     if limits is None:
         return {}
-    found = sorted(limits.used())[:MOST_LIMITS]
-    counts = [(labels, limits.count_of(labels)) for labels in found]
+    used = set(limits.used())
+    found = sorted(used | pushed_back.keys())[:MOST_LIMITS]
     return {
-        labels: LimitFigures(
-            limits.in_hand_of(count.queues), count.limit.max_in_hand, due(count.waiting), count.throttled
-        )
-        for labels, count in counts
+        labels: _used(limits, labels, pushed_back.get(labels, 0), due)
+        if labels in used
+        else LimitFigures(0, 0, 0, 0, pushed_back[labels])
+        for labels in found
     }
+
+
+def _used(
+    limits: RuleLimits, labels: LimitLabels, pushed_back: int, due: Callable[[Collection[QueueKey]], int]
+) -> LimitFigures:
+    count = limits.count_of(labels)
+    hand, most = limits.in_hand_of(count.queues), count.limit.max_in_hand
+    return LimitFigures(hand, most, due(count.waiting), count.throttled, pushed_back)
 
 
 def limit_metrics(limits: Mapping[LimitLabels, LimitFigures]) -> Iterator[Metric]:
@@ -48,8 +57,38 @@ def limit_metrics(limits: Mapping[LimitLabels, LimitFigures]) -> Iterator[Metric
     throttled = CounterMetricFamily(
         "timerd_limit_throttled", "How often a queue with something due had to wait for the limit.", labels=_LABELS
     )
-    families: Sequence[GaugeMetricFamily | CounterMetricFamily] = (hand, most, waiting, throttled)
+    pushed = CounterMetricFamily(
+        "timerd_limit_pushed_back",
+        "Deliveries of handlers that were throttled, so that the limit was held.",
+        labels=_LABELS,
+    )
+    families: Sequence[GaugeMetricFamily | CounterMetricFamily] = (hand, most, waiting, throttled, pushed)
     for labels, each in limits.items():
         for family, number in zip(families, each, strict=True):
             family.add_metric(labels, number)
     yield from families
+
+
+class BreakerFigures(NamedTuple):
+    """`state`: 0 is CLOSED, 1 HALF_OPEN, 2 OPEN. `openings`: how often it has opened."""
+
+    state: int
+    openings: int
+
+
+_STATES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
+
+
+def breakers_of(breakers: Breakers, now_ms: int) -> Mapping[QueueKey, BreakerFigures]:
+    found = sorted(breakers.used().items())[:MOST_LIMITS]
+    return {queue: BreakerFigures(_STATES[breakers.state(queue, now_ms)[0]], each.openings) for queue, each in found}
+
+
+def breaker_metrics(breakers: Mapping[QueueKey, BreakerFigures]) -> Iterator[Metric]:
+    labels = QueueKey._fields
+    state = GaugeMetricFamily("timerd_breaker_state", "0 closed, 1 half open, 2 open.", labels=labels)
+    openings = CounterMetricFamily("timerd_breaker_openings", "How often a breaker has opened.", labels=labels)
+    for queue, each in breakers.items():
+        state.add_metric(queue, each.state)
+        openings.add_metric(queue, each.openings)
+    yield from (state, openings)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from timerd.config import ServerConfig
-from timerd.core.regulation import RuleLimits
 from timerd.ports import Store
 from timerd.services.background import begin
 from timerd.services.dispatch.delivery import Delivery
@@ -113,10 +112,6 @@ class Node:
             if worker is not None:
                 worker.join()
         return self.address
-
-    @property
-    def limits(self) -> RuleLimits | None:
-        return self.regulating.limits if self.regulating is not None else None
 
     @property
     def membership(self) -> Membership:

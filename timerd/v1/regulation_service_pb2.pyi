@@ -18,11 +18,22 @@ class QueueMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_MODE_PAUSED: _ClassVar[QueueMode]
     QUEUE_MODE_DRAINING: _ClassVar[QueueMode]
     QUEUE_MODE_STOPPED: _ClassVar[QueueMode]
+
+class BreakerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BREAKER_STATE_UNSPECIFIED: _ClassVar[BreakerState]
+    BREAKER_STATE_CLOSED: _ClassVar[BreakerState]
+    BREAKER_STATE_OPEN: _ClassVar[BreakerState]
+    BREAKER_STATE_HALF_OPEN: _ClassVar[BreakerState]
 QUEUE_MODE_UNSPECIFIED: QueueMode
 QUEUE_MODE_RUNNING: QueueMode
 QUEUE_MODE_PAUSED: QueueMode
 QUEUE_MODE_DRAINING: QueueMode
 QUEUE_MODE_STOPPED: QueueMode
+BREAKER_STATE_UNSPECIFIED: BreakerState
+BREAKER_STATE_CLOSED: BreakerState
+BREAKER_STATE_OPEN: BreakerState
+BREAKER_STATE_HALF_OPEN: BreakerState
 
 class Limit(_message.Message):
     __slots__ = ("max_in_hand", "rate", "period", "burst")
@@ -36,8 +47,16 @@ class Limit(_message.Message):
     burst: int
     def __init__(self, max_in_hand: _Optional[int] = ..., rate: _Optional[int] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., burst: _Optional[int] = ...) -> None: ...
 
+class Breaker(_message.Message):
+    __slots__ = ("state", "until")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    state: BreakerState
+    until: _timestamp_pb2.Timestamp
+    def __init__(self, state: _Optional[_Union[BreakerState, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class Queue(_message.Message):
-    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits")
+    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -46,6 +65,8 @@ class Queue(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    HELD_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     mode: QueueMode
@@ -54,10 +75,12 @@ class Queue(_message.Message):
     revision: int
     limit: Limit
     limits: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ...) -> None: ...
+    held_until: _timestamp_pb2.Timestamp
+    breaker: Breaker
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ...) -> None: ...
 
 class NamedLimit(_message.Message):
-    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time")
+    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time", "held_until")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +88,7 @@ class NamedLimit(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     IN_HAND_FIELD_NUMBER: _ClassVar[int]
     NEXT_TIME_FIELD_NUMBER: _ClassVar[int]
+    HELD_UNTIL_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     limit: Limit
@@ -72,7 +96,8 @@ class NamedLimit(_message.Message):
     queues: _containers.RepeatedScalarFieldContainer[str]
     in_hand: int
     next_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    held_until: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("namespace", "queue")
@@ -135,7 +160,7 @@ class SetModeResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutQueueRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits")
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +168,7 @@ class PutQueueRequest(_message.Message):
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     queue: str
@@ -150,7 +176,8 @@ class PutQueueRequest(_message.Message):
     revision: int
     request_time: _timestamp_pb2.Timestamp
     limits: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ...) -> None: ...
+    breaker: Breaker
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ...) -> None: ...
 
 class PutQueueResponse(_message.Message):
     __slots__ = ("queue",)

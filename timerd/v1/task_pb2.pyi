@@ -67,6 +67,7 @@ class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_REASON_PAUSED: _ClassVar[WaitReason]
     WAIT_REASON_RETRY: _ClassVar[WaitReason]
     WAIT_REASON_LIMIT: _ClassVar[WaitReason]
+    WAIT_REASON_BREAKER: _ClassVar[WaitReason]
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_PENDING: TaskState
 TASK_STATE_IN_FLIGHT: TaskState
@@ -106,6 +107,7 @@ WAIT_REASON_SLOT: WaitReason
 WAIT_REASON_PAUSED: WaitReason
 WAIT_REASON_RETRY: WaitReason
 WAIT_REASON_LIMIT: WaitReason
+WAIT_REASON_BREAKER: WaitReason
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_attempts", "initial_backoff", "multiplier", "max_backoff", "jitter", "attempt_timeout")

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from timerd.v1 import task_pb2 as timerd_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctimerd/v1/work_service.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14timerd/v1/task.proto\"\xa8\x01\n\x0bWorkRequest\x12\x1f\n\x04open\x18\x01 \x01(\x0b\x32\x0f.timerd.v1.OpenH\x00\x12#\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x11.timerd.v1.CreditH\x00\x12#\n\x06settle\x18\x03 \x01(\x0b\x32\x11.timerd.v1.SettleH\x00\x12#\n\x06\x65xtend\x18\x04 \x01(\x0b\x32\x11.timerd.v1.ExtendH\x00\x42\t\n\x07request\"\xab\x01\n\x04Open\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\"\n\x07\x63redits\x18\x03 \x03(\x0b\x32\x11.timerd.v1.Credit\x12\x10\n\x08lease_ms\x18\x04 \x01(\r\x12\x0e\n\x06resume\x18\x05 \x01(\x0c\x12\x18\n\x10merges_confirmed\x18\x06 \x01(\x08\x12\x0e\n\x06stream\x18\x07 \x01(\x0c\x12\x10\n\x08replaces\x18\x08 \x03(\x0c\"&\n\x06\x43redit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\xe9\x01\n\x06Settle\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\"\n\x07\x63redits\x18\x06 \x03(\x0b\x32\x11.timerd.v1.Credit\x12!\n\x06result\x18\x0c \x01(\x0b\x32\x11.timerd.v1.Result\x12\x16\n\x0ekeep_result_ms\x18\r \x01(\rB\x0b\n\t_delay_ms\"H\n\x06\x45xtend\x12\x12\n\nack_tokens\x18\x01 \x01(\x0c\x12*\n\x07reports\x18\x02 \x03(\x0b\x32\x19.timerd.v1.ProgressReport\"J\n\x0eProgressReport\x12\x11\n\tack_token\x18\x01 \x01(\x0c\x12%\n\x08progress\x18\x02 \x01(\x0b\x32\x13.timerd.v1.Progress\"\xe6\x01\n\x0cWorkResponse\x12#\n\x06opened\x18\x01 \x01(\x0b\x32\x11.timerd.v1.OpenedH\x00\x12%\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x12.timerd.v1.DeliverH\x00\x12/\n\tconfirmed\x18\x03 \x01(\x0b\x32\x1a.timerd.v1.SettleConfirmedH\x00\x12$\n\x07go_away\x18\x04 \x01(\x0b\x32\x11.timerd.v1.GoAwayH\x00\x12\'\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x13.timerd.v1.ExtendedH\x00\x42\n\n\x08response\"Q\n\x06Opened\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\r\x12\x17\n\x0f\x61\x63k_token_bytes\x18\x03 \x01(\r\x12\x0c\n\x04lost\x18\x04 \x01(\x0c\"\xe8\x01\n\x10\x44\x65liveryTemplate\x12\x37\n\x06labels\x18\x01 \x03(\x0b\x32\'.timerd.v1.DeliveryTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\r\x12\x15\n\rfencing_scope\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x12\x16\n\x0ekeep_result_ms\x18\x06 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc8\x01\n\x13\x44\x65liveredOccurrence\x12\x13\n\x0bschedule_id\x18\x01 \x01(\t\x12\x15\n\roccurrence_id\x18\x02 \x01(\x0c\x12\x12\n\ninstant_ms\x18\x03 \x01(\x10\x12\x1b\n\x13previous_instant_ms\x18\x04 \x01(\x10\x12+\n\x06reason\x18\x05 \x01(\x0e\x32\x1b.timerd.v1.OccurrenceReason\x12\x10\n\x08revision\x18\x06 \x01(\x04\x12\x15\n\rmissed_before\x18\x07 \x01(\x04\"\xe5\x03\n\x07\x44\x65liver\x12\r\n\x05queue\x18\x01 \x01(\t\x12.\n\ttemplates\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.DeliveryTemplate\x12\x16\n\x0etemplate_index\x18\x03 \x03(\r\x12\x10\n\x08task_ids\x18\x04 \x01(\x0c\x12\x14\n\x0c\x64\x65livery_ids\x18\x05 \x01(\x0c\x12\x12\n\nack_tokens\x18\x06 \x01(\x0c\x12\x12\n\nfire_at_ms\x18\x07 \x03(\x10\x12\x10\n\x08\x61ttempts\x18\x08 \x03(\r\x12\x17\n\x0fpayload_lengths\x18\t \x03(\r\x12\x10\n\x08payloads\x18\n \x01(\x0c\x12\x0c\n\x04late\x18\x0b \x03(\r\x12\x14\n\x0ctraceparents\x18\x0c \x03(\t\x12\x0c\n\x04keys\x18\r \x03(\t\x12\x1a\n\x12\x61ttempt_timeout_ms\x18\x0e \x01(\r\x12\x33\n\x0boccurrences\x18\x0f \x03(\x0b\x32\x1e.timerd.v1.DeliveredOccurrence\x12\x14\n\x0c\x64\x65\x61\x64lines_ms\x18\x10 \x03(\x10\x12\x19\n\x11soft_deadlines_ms\x18\x11 \x03(\x10\x12\x12\n\nsent_at_ms\x18\x12 \x01(\x10\x12.\n\x11previous_progress\x18\x13 \x03(\x0b\x32\x13.timerd.v1.Progress\"\x8d\x01\n\x0fSettleConfirmed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12\x0c\n\x04\x61lso\x18\x04 \x03(\x04\x12$\n\x06states\x18\x05 \x03(\x0e\x32\x14.timerd.v1.TaskState\"\x18\n\x08\x45xtended\x12\x0c\n\x04lost\x18\x01 \x01(\x0c\"\x18\n\x06GoAway\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x98\x01\n\x0eReceiveRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x11\n\tmax_tasks\x18\x03 \x01(\r\x12\'\n\x04wait\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05lease\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xba\x05\n\x0cReceivedTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x02 \x01(\t\x12\x11\n\tack_token\x18\x03 \x01(\x0c\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x14\n\x0c\x63ontent_type\x18\x06 \x01(\t\x12\x33\n\x06labels\x18\x07 \x03(\x0b\x32#.timerd.v1.ReceivedTask.LabelsEntry\x12\x10\n\x08priority\x18\x08 \x01(\r\x12\x0b\n\x03key\x18\t \x01(\t\x12-\n\tfire_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x0b \x01(\r\x12\x0c\n\x04late\x18\x0c \x01(\x08\x12\x13\n\x0btraceparent\x18\r \x01(\t\x12\x15\n\rfencing_scope\x18\x0e \x01(\t\x12\x15\n\rfencing_token\x18\x0f \x01(\x04\x12\x32\n\x0f\x61ttempt_timeout\x18\x10 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\noccurrence\x18\x11 \x01(\x0b\x32\x1e.timerd.v1.DeliveredOccurrence\x12,\n\x08\x64\x65\x61\x64line\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rsoft_deadline\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x11previous_progress\x18\x14 \x01(\x0b\x32\x13.timerd.v1.Progress\x12.\n\x0bkeep_result\x18\x19 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"9\n\x0fReceiveResponse\x12&\n\x05tasks\x18\x01 \x03(\x0b\x32\x17.timerd.v1.ReceivedTask\"\xeb\x01\n\rFinishRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nack_tokens\x18\x02 \x03(\x0c\x12\'\n\x06\x61\x63tion\x18\x03 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12(\n\x05\x64\x65lay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12!\n\x06result\x18\x0c \x01(\x0b\x32\x11.timerd.v1.Result\x12.\n\x0bkeep_result\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\"C\n\rFinishRefusal\x12\r\n\x05index\x18\x01 \x01(\r\x12#\n\x05state\x18\x02 \x01(\x0e\x32\x14.timerd.v1.TaskState\"`\n\x0e\x46inishResponse\x12)\n\x07refused\x18\x01 \x03(\x0b\x32\x18.timerd.v1.FinishRefusal\x12#\n\x07problem\x18\x02 \x01(\x0b\x32\x12.timerd.v1.Problem\"\x8c\x01\n\rExtendRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nack_tokens\x18\x02 \x03(\x0c\x12(\n\x05lease\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07reports\x18\x04 \x03(\x0b\x32\x19.timerd.v1.ProgressReport\"\x1e\n\x0e\x45xtendResponse\x12\x0c\n\x04lost\x18\x01 \x03(\x0c*\x91\x01\n\x0cSettleAction\x12\x1d\n\x19SETTLE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLE_ACTION_ACK\x10\x01\x12\x16\n\x12SETTLE_ACTION_NACK\x10\x02\x12\x18\n\x14SETTLE_ACTION_REJECT\x10\x03\x12\x19\n\x15SETTLE_ACTION_RELEASE\x10\x04*\xb4\x01\n\x10OccurrenceReason\x12!\n\x1dOCCURRENCE_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1aOCCURRENCE_REASON_SCHEDULE\x10\x01\x12\x1e\n\x1aOCCURRENCE_REASON_CATCH_UP\x10\x02\x12\x1d\n\x19OCCURRENCE_REASON_TRIGGER\x10\x03\x12\x1e\n\x1aOCCURRENCE_REASON_BACKFILL\x10\x04\x32\x8a\x02\n\x0bWorkService\x12;\n\x04Work\x12\x16.timerd.v1.WorkRequest\x1a\x17.timerd.v1.WorkResponse(\x01\x30\x01\x12@\n\x07Receive\x12\x19.timerd.v1.ReceiveRequest\x1a\x1a.timerd.v1.ReceiveResponse\x12=\n\x06\x46inish\x12\x18.timerd.v1.FinishRequest\x1a\x19.timerd.v1.FinishResponse\x12=\n\x06\x45xtend\x12\x18.timerd.v1.ExtendRequest\x1a\x19.timerd.v1.ExtendResponseB1\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctimerd/v1/work_service.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x14timerd/v1/task.proto\"\xa8\x01\n\x0bWorkRequest\x12\x1f\n\x04open\x18\x01 \x01(\x0b\x32\x0f.timerd.v1.OpenH\x00\x12#\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x11.timerd.v1.CreditH\x00\x12#\n\x06settle\x18\x03 \x01(\x0b\x32\x11.timerd.v1.SettleH\x00\x12#\n\x06\x65xtend\x18\x04 \x01(\x0b\x32\x11.timerd.v1.ExtendH\x00\x42\t\n\x07request\"\xab\x01\n\x04Open\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\"\n\x07\x63redits\x18\x03 \x03(\x0b\x32\x11.timerd.v1.Credit\x12\x10\n\x08lease_ms\x18\x04 \x01(\r\x12\x0e\n\x06resume\x18\x05 \x01(\x0c\x12\x18\n\x10merges_confirmed\x18\x06 \x01(\x08\x12\x0e\n\x06stream\x18\x07 \x01(\x0c\x12\x10\n\x08replaces\x18\x08 \x03(\x0c\"&\n\x06\x43redit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\x90\x02\n\x06Settle\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\"\n\x07\x63redits\x18\x06 \x03(\x0b\x32\x11.timerd.v1.Credit\x12%\n\x08throttle\x18\x07 \x01(\x0b\x32\x13.timerd.v1.Throttle\x12!\n\x06result\x18\x0c \x01(\x0b\x32\x11.timerd.v1.Result\x12\x16\n\x0ekeep_result_ms\x18\r \x01(\rB\x0b\n\t_delay_ms\"C\n\x08Throttle\x12\r\n\x05limit\x18\x01 \x01(\t\x12(\n\x05\x61\x66ter\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\"H\n\x06\x45xtend\x12\x12\n\nack_tokens\x18\x01 \x01(\x0c\x12*\n\x07reports\x18\x02 \x03(\x0b\x32\x19.timerd.v1.ProgressReport\"J\n\x0eProgressReport\x12\x11\n\tack_token\x18\x01 \x01(\x0c\x12%\n\x08progress\x18\x02 \x01(\x0b\x32\x13.timerd.v1.Progress\"\xe6\x01\n\x0cWorkResponse\x12#\n\x06opened\x18\x01 \x01(\x0b\x32\x11.timerd.v1.OpenedH\x00\x12%\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x12.timerd.v1.DeliverH\x00\x12/\n\tconfirmed\x18\x03 \x01(\x0b\x32\x1a.timerd.v1.SettleConfirmedH\x00\x12$\n\x07go_away\x18\x04 \x01(\x0b\x32\x11.timerd.v1.GoAwayH\x00\x12\'\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x13.timerd.v1.ExtendedH\x00\x42\n\n\x08response\"Q\n\x06Opened\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\r\x12\x17\n\x0f\x61\x63k_token_bytes\x18\x03 \x01(\r\x12\x0c\n\x04lost\x18\x04 \x01(\x0c\"\xe8\x01\n\x10\x44\x65liveryTemplate\x12\x37\n\x06labels\x18\x01 \x03(\x0b\x32\'.timerd.v1.DeliveryTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\r\x12\x15\n\rfencing_scope\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x12\x16\n\x0ekeep_result_ms\x18\x06 \x01(\r\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc8\x01\n\x13\x44\x65liveredOccurrence\x12\x13\n\x0bschedule_id\x18\x01 \x01(\t\x12\x15\n\roccurrence_id\x18\x02 \x01(\x0c\x12\x12\n\ninstant_ms\x18\x03 \x01(\x10\x12\x1b\n\x13previous_instant_ms\x18\x04 \x01(\x10\x12+\n\x06reason\x18\x05 \x01(\x0e\x32\x1b.timerd.v1.OccurrenceReason\x12\x10\n\x08revision\x18\x06 \x01(\x04\x12\x15\n\rmissed_before\x18\x07 \x01(\x04\"\xe5\x03\n\x07\x44\x65liver\x12\r\n\x05queue\x18\x01 \x01(\t\x12.\n\ttemplates\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.DeliveryTemplate\x12\x16\n\x0etemplate_index\x18\x03 \x03(\r\x12\x10\n\x08task_ids\x18\x04 \x01(\x0c\x12\x14\n\x0c\x64\x65livery_ids\x18\x05 \x01(\x0c\x12\x12\n\nack_tokens\x18\x06 \x01(\x0c\x12\x12\n\nfire_at_ms\x18\x07 \x03(\x10\x12\x10\n\x08\x61ttempts\x18\x08 \x03(\r\x12\x17\n\x0fpayload_lengths\x18\t \x03(\r\x12\x10\n\x08payloads\x18\n \x01(\x0c\x12\x0c\n\x04late\x18\x0b \x03(\r\x12\x14\n\x0ctraceparents\x18\x0c \x03(\t\x12\x0c\n\x04keys\x18\r \x03(\t\x12\x1a\n\x12\x61ttempt_timeout_ms\x18\x0e \x01(\r\x12\x33\n\x0boccurrences\x18\x0f \x03(\x0b\x32\x1e.timerd.v1.DeliveredOccurrence\x12\x14\n\x0c\x64\x65\x61\x64lines_ms\x18\x10 \x03(\x10\x12\x19\n\x11soft_deadlines_ms\x18\x11 \x03(\x10\x12\x12\n\nsent_at_ms\x18\x12 \x01(\x10\x12.\n\x11previous_progress\x18\x13 \x03(\x0b\x32\x13.timerd.v1.Progress\"\x8d\x01\n\x0fSettleConfirmed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12\x0c\n\x04\x61lso\x18\x04 \x03(\x04\x12$\n\x06states\x18\x05 \x03(\x0e\x32\x14.timerd.v1.TaskState\"\x18\n\x08\x45xtended\x12\x0c\n\x04lost\x18\x01 \x01(\x0c\"\x18\n\x06GoAway\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x98\x01\n\x0eReceiveRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x11\n\tmax_tasks\x18\x03 \x01(\r\x12\'\n\x04wait\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05lease\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xba\x05\n\x0cReceivedTask\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65livery_id\x18\x02 \x01(\t\x12\x11\n\tack_token\x18\x03 \x01(\x0c\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x0f\n\x07payload\x18\x05 \x01(\x0c\x12\x14\n\x0c\x63ontent_type\x18\x06 \x01(\t\x12\x33\n\x06labels\x18\x07 \x03(\x0b\x32#.timerd.v1.ReceivedTask.LabelsEntry\x12\x10\n\x08priority\x18\x08 \x01(\r\x12\x0b\n\x03key\x18\t \x01(\t\x12-\n\tfire_time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07\x61ttempt\x18\x0b \x01(\r\x12\x0c\n\x04late\x18\x0c \x01(\x08\x12\x13\n\x0btraceparent\x18\r \x01(\t\x12\x15\n\rfencing_scope\x18\x0e \x01(\t\x12\x15\n\rfencing_token\x18\x0f \x01(\x04\x12\x32\n\x0f\x61ttempt_timeout\x18\x10 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x32\n\noccurrence\x18\x11 \x01(\x0b\x32\x1e.timerd.v1.DeliveredOccurrence\x12,\n\x08\x64\x65\x61\x64line\x18\x12 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x31\n\rsoft_deadline\x18\x13 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\x11previous_progress\x18\x14 \x01(\x0b\x32\x13.timerd.v1.Progress\x12.\n\x0bkeep_result\x18\x19 \x01(\x0b\x32\x19.google.protobuf.Duration\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"9\n\x0fReceiveResponse\x12&\n\x05tasks\x18\x01 \x03(\x0b\x32\x17.timerd.v1.ReceivedTask\"\x92\x02\n\rFinishRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nack_tokens\x18\x02 \x03(\x0c\x12\'\n\x06\x61\x63tion\x18\x03 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12(\n\x05\x64\x65lay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12%\n\x08throttle\x18\x06 \x01(\x0b\x32\x13.timerd.v1.Throttle\x12!\n\x06result\x18\x0c \x01(\x0b\x32\x11.timerd.v1.Result\x12.\n\x0bkeep_result\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\"C\n\rFinishRefusal\x12\r\n\x05index\x18\x01 \x01(\r\x12#\n\x05state\x18\x02 \x01(\x0e\x32\x14.timerd.v1.TaskState\"`\n\x0e\x46inishResponse\x12)\n\x07refused\x18\x01 \x03(\x0b\x32\x18.timerd.v1.FinishRefusal\x12#\n\x07problem\x18\x02 \x01(\x0b\x32\x12.timerd.v1.Problem\"\x8c\x01\n\rExtendRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x12\n\nack_tokens\x18\x02 \x03(\x0c\x12(\n\x05lease\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12*\n\x07reports\x18\x04 \x03(\x0b\x32\x19.timerd.v1.ProgressReport\"\x1e\n\x0e\x45xtendResponse\x12\x0c\n\x04lost\x18\x01 \x03(\x0c*\x91\x01\n\x0cSettleAction\x12\x1d\n\x19SETTLE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLE_ACTION_ACK\x10\x01\x12\x16\n\x12SETTLE_ACTION_NACK\x10\x02\x12\x18\n\x14SETTLE_ACTION_REJECT\x10\x03\x12\x19\n\x15SETTLE_ACTION_RELEASE\x10\x04*\xb4\x01\n\x10OccurrenceReason\x12!\n\x1dOCCURRENCE_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1aOCCURRENCE_REASON_SCHEDULE\x10\x01\x12\x1e\n\x1aOCCURRENCE_REASON_CATCH_UP\x10\x02\x12\x1d\n\x19OCCURRENCE_REASON_TRIGGER\x10\x03\x12\x1e\n\x1aOCCURRENCE_REASON_BACKFILL\x10\x04\x32\x8a\x02\n\x0bWorkService\x12;\n\x04Work\x12\x16.timerd.v1.WorkRequest\x1a\x17.timerd.v1.WorkResponse(\x01\x30\x01\x12@\n\x07Receive\x12\x19.timerd.v1.ReceiveRequest\x1a\x1a.timerd.v1.ReceiveResponse\x12=\n\x06\x46inish\x12\x18.timerd.v1.FinishRequest\x1a\x19.timerd.v1.FinishResponse\x12=\n\x06\x45xtend\x12\x18.timerd.v1.ExtendRequest\x1a\x19.timerd.v1.ExtendResponseB1\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,10 +39,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_RECEIVEDTASK_LABELSENTRY']._loaded_options = None
   _globals['_RECEIVEDTASK_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_SETTLEACTION']._serialized_start=3835
-  _globals['_SETTLEACTION']._serialized_end=3980
-  _globals['_OCCURRENCEREASON']._serialized_start=3983
-  _globals['_OCCURRENCEREASON']._serialized_end=4163
+  _globals['_SETTLEACTION']._serialized_start=3982
+  _globals['_SETTLEACTION']._serialized_end=4127
+  _globals['_OCCURRENCEREASON']._serialized_start=4130
+  _globals['_OCCURRENCEREASON']._serialized_end=4310
   _globals['_WORKREQUEST']._serialized_start=131
   _globals['_WORKREQUEST']._serialized_end=299
   _globals['_OPEN']._serialized_start=302
@@ -50,47 +50,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CREDIT']._serialized_start=475
   _globals['_CREDIT']._serialized_end=513
   _globals['_SETTLE']._serialized_start=516
-  _globals['_SETTLE']._serialized_end=749
-  _globals['_EXTEND']._serialized_start=751
-  _globals['_EXTEND']._serialized_end=823
-  _globals['_PROGRESSREPORT']._serialized_start=825
-  _globals['_PROGRESSREPORT']._serialized_end=899
-  _globals['_WORKRESPONSE']._serialized_start=902
-  _globals['_WORKRESPONSE']._serialized_end=1132
-  _globals['_OPENED']._serialized_start=1134
-  _globals['_OPENED']._serialized_end=1215
-  _globals['_DELIVERYTEMPLATE']._serialized_start=1218
-  _globals['_DELIVERYTEMPLATE']._serialized_end=1450
-  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_start=1405
-  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_end=1450
-  _globals['_DELIVEREDOCCURRENCE']._serialized_start=1453
-  _globals['_DELIVEREDOCCURRENCE']._serialized_end=1653
-  _globals['_DELIVER']._serialized_start=1656
-  _globals['_DELIVER']._serialized_end=2141
-  _globals['_SETTLECONFIRMED']._serialized_start=2144
-  _globals['_SETTLECONFIRMED']._serialized_end=2285
-  _globals['_EXTENDED']._serialized_start=2287
-  _globals['_EXTENDED']._serialized_end=2311
-  _globals['_GOAWAY']._serialized_start=2313
-  _globals['_GOAWAY']._serialized_end=2337
-  _globals['_RECEIVEREQUEST']._serialized_start=2340
-  _globals['_RECEIVEREQUEST']._serialized_end=2492
-  _globals['_RECEIVEDTASK']._serialized_start=2495
-  _globals['_RECEIVEDTASK']._serialized_end=3193
-  _globals['_RECEIVEDTASK_LABELSENTRY']._serialized_start=1405
-  _globals['_RECEIVEDTASK_LABELSENTRY']._serialized_end=1450
-  _globals['_RECEIVERESPONSE']._serialized_start=3195
-  _globals['_RECEIVERESPONSE']._serialized_end=3252
-  _globals['_FINISHREQUEST']._serialized_start=3255
-  _globals['_FINISHREQUEST']._serialized_end=3490
-  _globals['_FINISHREFUSAL']._serialized_start=3492
-  _globals['_FINISHREFUSAL']._serialized_end=3559
-  _globals['_FINISHRESPONSE']._serialized_start=3561
-  _globals['_FINISHRESPONSE']._serialized_end=3657
-  _globals['_EXTENDREQUEST']._serialized_start=3660
-  _globals['_EXTENDREQUEST']._serialized_end=3800
-  _globals['_EXTENDRESPONSE']._serialized_start=3802
-  _globals['_EXTENDRESPONSE']._serialized_end=3832
-  _globals['_WORKSERVICE']._serialized_start=4166
-  _globals['_WORKSERVICE']._serialized_end=4432
+  _globals['_SETTLE']._serialized_end=788
+  _globals['_THROTTLE']._serialized_start=790
+  _globals['_THROTTLE']._serialized_end=857
+  _globals['_EXTEND']._serialized_start=859
+  _globals['_EXTEND']._serialized_end=931
+  _globals['_PROGRESSREPORT']._serialized_start=933
+  _globals['_PROGRESSREPORT']._serialized_end=1007
+  _globals['_WORKRESPONSE']._serialized_start=1010
+  _globals['_WORKRESPONSE']._serialized_end=1240
+  _globals['_OPENED']._serialized_start=1242
+  _globals['_OPENED']._serialized_end=1323
+  _globals['_DELIVERYTEMPLATE']._serialized_start=1326
+  _globals['_DELIVERYTEMPLATE']._serialized_end=1558
+  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_start=1513
+  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_end=1558
+  _globals['_DELIVEREDOCCURRENCE']._serialized_start=1561
+  _globals['_DELIVEREDOCCURRENCE']._serialized_end=1761
+  _globals['_DELIVER']._serialized_start=1764
+  _globals['_DELIVER']._serialized_end=2249
+  _globals['_SETTLECONFIRMED']._serialized_start=2252
+  _globals['_SETTLECONFIRMED']._serialized_end=2393
+  _globals['_EXTENDED']._serialized_start=2395
+  _globals['_EXTENDED']._serialized_end=2419
+  _globals['_GOAWAY']._serialized_start=2421
+  _globals['_GOAWAY']._serialized_end=2445
+  _globals['_RECEIVEREQUEST']._serialized_start=2448
+  _globals['_RECEIVEREQUEST']._serialized_end=2600
+  _globals['_RECEIVEDTASK']._serialized_start=2603
+  _globals['_RECEIVEDTASK']._serialized_end=3301
+  _globals['_RECEIVEDTASK_LABELSENTRY']._serialized_start=1513
+  _globals['_RECEIVEDTASK_LABELSENTRY']._serialized_end=1558
+  _globals['_RECEIVERESPONSE']._serialized_start=3303
+  _globals['_RECEIVERESPONSE']._serialized_end=3360
+  _globals['_FINISHREQUEST']._serialized_start=3363
+  _globals['_FINISHREQUEST']._serialized_end=3637
+  _globals['_FINISHREFUSAL']._serialized_start=3639
+  _globals['_FINISHREFUSAL']._serialized_end=3706
+  _globals['_FINISHRESPONSE']._serialized_start=3708
+  _globals['_FINISHRESPONSE']._serialized_end=3804
+  _globals['_EXTENDREQUEST']._serialized_start=3807
+  _globals['_EXTENDREQUEST']._serialized_end=3947
+  _globals['_EXTENDRESPONSE']._serialized_start=3949
+  _globals['_EXTENDRESPONSE']._serialized_end=3979
+  _globals['_WORKSERVICE']._serialized_start=4313
+  _globals['_WORKSERVICE']._serialized_end=4579
 # @@protoc_insertion_point(module_scope)

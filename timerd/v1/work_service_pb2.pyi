@@ -79,13 +79,14 @@ class Credit(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class Settle(_message.Message):
-    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error", "credits", "result", "keep_result_ms")
+    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error", "credits", "throttle", "result", "keep_result_ms")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_MS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
@@ -94,9 +95,18 @@ class Settle(_message.Message):
     delay_ms: int
     error: str
     credits: _containers.RepeatedCompositeFieldContainer[Credit]
+    throttle: Throttle
     result: _task_pb2.Result
     keep_result_ms: int
-    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result_ms: _Optional[int] = ...) -> None: ...
+    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., throttle: _Optional[_Union[Throttle, _Mapping]] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result_ms: _Optional[int] = ...) -> None: ...
+
+class Throttle(_message.Message):
+    __slots__ = ("limit", "after")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    limit: str
+    after: _duration_pb2.Duration
+    def __init__(self, limit: _Optional[str] = ..., after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Extend(_message.Message):
     __slots__ = ("ack_tokens", "reports")
@@ -323,12 +333,13 @@ class ReceiveResponse(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[ReceivedTask, _Mapping]]] = ...) -> None: ...
 
 class FinishRequest(_message.Message):
-    __slots__ = ("namespace", "ack_tokens", "action", "delay", "error", "result", "keep_result")
+    __slots__ = ("namespace", "ack_tokens", "action", "delay", "error", "throttle", "result", "keep_result")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     DELAY_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
@@ -336,9 +347,10 @@ class FinishRequest(_message.Message):
     action: SettleAction
     delay: _duration_pb2.Duration
     error: str
+    throttle: Throttle
     result: _task_pb2.Result
     keep_result: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., action: _Optional[_Union[SettleAction, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., error: _Optional[str] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., action: _Optional[_Union[SettleAction, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., error: _Optional[str] = ..., throttle: _Optional[_Union[Throttle, _Mapping]] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class FinishRefusal(_message.Message):
     __slots__ = ("index", "state")

@@ -10,7 +10,7 @@ from timerd.web.front import HttpCall
 from timerd.web.plain import count_of, plain, span_of, token_of, token_text
 from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, path_text
 
-_OUTCOMES = {"ack": 1, "nack": 2, "reject": 3, "release": 4}
+_OUTCOMES = {"ack": 1, "nack": 2, "reject": 3, "release": 4, "throttled": 2}
 _TOKENS = ("ack_token", "ack_tokens")
 _RESULT = ("result", "result_content_type", "keep_result")
 
@@ -30,7 +30,7 @@ async def _receive(call: HttpCall) -> object:
 
 async def _finish(call: HttpCall) -> object:
     body = json_body(call)
-    only(body, (*_TOKENS, "outcome", "error", "after", *_RESULT))
+    only(body, (*_TOKENS, "outcome", "error", "after", "limit", *_RESULT))
     outcome, error = body.get("outcome", "ack"), body.get("error", "")
     if not isinstance(outcome, str) or outcome not in _OUTCOMES:
         raise Invalid(f"outcome is {outcome!r:.60}: use {', '.join(_OUTCOMES)}.", "outcome")
@@ -44,6 +44,8 @@ async def _finish(call: HttpCall) -> object:
     )
     if "after" in body:
         request.delay.CopyFrom(span_of(body["after"], "after"))
+    if outcome == "throttled":
+        request.throttle.CopyFrom(pb.Throttle(limit=_limit(body), after=request.delay))
     _add_result(request, body)
     reply = await ask(call, "WorkService/Finish", request)
     refused = [{"index": each.index, **plain(each)} for each in reply.refused]
@@ -60,6 +62,13 @@ def _add_result(request: pb.FinishRequest, body: dict[str, Any]) -> None:
     request.result.value = result.encode(errors="replace")
     request.result.content_type = form
     request.keep_result.CopyFrom(span_of(body.get("keep_result"), "keep_result"))
+
+
+def _limit(body: dict[str, Any]) -> str:
+    limit = body.get("limit", "")
+    if not isinstance(limit, str):
+        raise Invalid("limit is the name of a limit.", "limit")
+    return limit
 
 
 async def _extend(call: HttpCall) -> object:
@@ -97,8 +106,8 @@ WORK_ROUTES = [
         _finish,
         "Say what became of received tasks.",
         {},
-        '{"ack_token" or "ack_tokens", "outcome": ack, nack, reject or release, "error", "after": 3s, "result", '
-        '"keep_result"}',
+        '{"ack_token" or "ack_tokens", "outcome": ack, nack, reject, release, throttled, '
+        '"error", "after": 3s, "limit", "result", "keep_result"}',
     ),
     ShortRoute(
         "POST",

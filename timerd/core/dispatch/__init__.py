@@ -9,7 +9,7 @@ from timerd.core.dispatch.demand import AHEAD_MS, FAR_AHEAD_MS, MAX_ASKED, Ask, 
 from timerd.core.dispatch.due_times import DueTimes
 from timerd.core.dispatch.flights import delivery_ids, digest_column
 from timerd.core.dispatch.grants import Grants, Loan, Want
-from timerd.core.dispatch.hand_count import HandCount
+from timerd.core.dispatch.hand_count import DeliveryWatch, HandCount
 from timerd.core.dispatch.in_hand_gate import InHand, InHandGate
 from timerd.core.dispatch.limits import Allowance, Credit, Limit, Limits, Slice
 from timerd.core.dispatch.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
@@ -66,6 +66,7 @@ __all__ = [
     "Settlement",
     "Slice",
     "Want",
+    "DeliveryWatch",
     "delivery_ids",
     "digest_column",
     "fail_row",

@@ -8,7 +8,7 @@ older attempt is ignored. A stream that breaks leaves its worker the grace to co
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -21,16 +21,9 @@ from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import StatsByQueue
-from timerd.core.dispatch.settlement import (
-    PENDING,
-    Action,
-    Failure,
-    LateFailure,
-    Refusal,
-    Settlement,
-    fail,
-)
-from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
+from timerd.core.dispatch.sentences import FORGED, LOST, RELEASED, SENT_AGAIN, SILENT, TIMED_OUT, UNBEGUN
+from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Settlement, fail
+from timerd.core.taken import OpenDelivery, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery, delivery_ids_of, named_in, parse_token, short_ids_of, token_at
 from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id, short_id
@@ -42,15 +35,6 @@ MAX_DELIVER_TASKS = 1_000
 MOST_FAILED = 1_000
 # Queues whose count is kept though nothing of them is in hand.
 SLACK_QUEUES = 64
-TIMED_OUT = "attempt timed out: it was not settled in its attempt_timeout"
-SILENT = "lease ended: the worker did not extend it in time"
-LOST = "lease ended: the worker's stream broke and did not come back in time"
-RELEASED = "the worker stopped before it had begun"
-SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)
-UNBEGUN = Refusal(
-    "This delivery is over: it was given back unbegun, and its task waits to be sent. Nothing was changed.", PENDING
-)
-FORGED = Refusal("This ack token was not made by this service. Send back the tokens of a Deliver message as they came.")
 
 
 class Assignment(NamedTuple):
@@ -236,6 +220,25 @@ class DeliveryMachine:
                 out.refused[at] = SENT_AGAIN
         return out
 
+    def throttle(
+        self, namespace: str, tokens: bytes, failure: Failure, refusal: Callable[[QueueKey], str]
+    ) -> Settlement:
+        """Their handlers were told to wait: what is open here goes back as it was. What is not has failed, and so have
+        deliveries of queues of which `refusal` says why they do not wait."""
+        out = Settlement()
+        for at, (delivery_id, said) in enumerate(self._named(namespace, tokens)):
+            found = self._flights.find(delivery_id)
+            if found is None:
+                self._fail_unknown(out, at, delivery_id, said, token_at(tokens, at), failure)
+            elif not found[0].was_sent_after(found[1], said):
+                if why := refusal(found[0].queue):
+                    self._flights.remove(found[0], [found[1]])
+                    found[0].settled("failed", failure.at_ms)
+                    self._fail(out, found[0], [found[1]], replace(failure, error=why))
+                else:
+                    self._give_back(out, *found, "throttled", replace(failure, end=AttemptEnd.GIVEN_BACK))
+        return out
+
     def retire(self, worker: int) -> None:
         """The worker takes nothing more unless it says so again."""
         self.share.drop(worker)
@@ -368,21 +371,22 @@ class DeliveryMachine:
     def _release(self, namespace: str, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
+        why = Failure(now_ms, RELEASED, end=AttemptEnd.GIVEN_BACK)
         for at, (delivery_id, said) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is not None and found[0].sending(found[1]) == said:
-                batch, row = found
-                self._flights.pop(delivery_id)
-                batch.settled("released", now_ms)
-                self._given_back.add(batch.ids[row], said)
-                out.back.append(
-                    Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED, AttemptEnd.GIVEN_BACK)
-                )
+                self._give_back(out, *found, "released", why)
             elif not delivery_id:
                 out.refused[at] = FORGED
             elif found is None and self.before.give_up(delivery_id, said.version):
                 out.released.append(delivery_id)
         return out
+
+    def _give_back(self, out: Settlement, batch: Batch, row: int, outcome: str, why: Failure) -> None:
+        self._flights.remove(batch, [row])
+        batch.settled(outcome, why.at_ms)
+        self._given_back.add(batch.ids[row], batch.sending(row))
+        out.back.append(why.again(batch.taken.partition, batch.key(row), why.at_ms))
 
     def _fail_unknown(
         self, out: Settlement, at: int, delivery_id: bytes, said: NamedDelivery, token: bytes, failure: Failure
@@ -472,7 +476,8 @@ class DeliveryMachine:
     def _fail_all(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
         if rows:
             self._flights.remove(batch, rows)
-            batch.settled("lost" if failure.lost else "timed_out", failure.at_ms, len(rows))
+            outcome, is_silent = "lost" if failure.lost else "timed_out", failure.end is AttemptEnd.LEASE_ENDED
+            batch.settled(outcome, failure.at_ms, len(rows), is_silent=is_silent)
             self._fail(out, batch, rows, failure)
 
     def _fail(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:

@@ -21,7 +21,7 @@ from timerd.core.dispatch.attempt_ends import AttemptEnds
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
-from timerd.core.taken import AckedRows, Again, Ended, Taken
+from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery
 from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
@@ -65,6 +65,11 @@ class Batch:
     # What the handlers of some rows have said of their progress.
     reports: dict[int, str] | None = None
 
+    @property
+    def queue(self) -> QueueKey:
+        template = self.taken.rows.template_of(0)
+        return QueueKey(template.namespace, template.queue)
+
     def report(self, row: int, progress: str) -> None:
         if self.reports is None:
             self.reports = {}
@@ -85,10 +90,10 @@ class Batch:
         each_ms = [self.ends_ms[row] for row in rows]
         return AttemptEnds(max(each_ms), each_ms)
 
-    def settled(self, outcome: str, now_ms: int, times: int = 1) -> None:
-        """Of so many that are in flight no more."""
+    def settled(self, outcome: str, now_ms: int, times: int = 1, *, is_silent: bool = False) -> None:
+        """Of so many that are in flight no more. `is_silent`: it is their worker that was not heard of."""
         self.stats.settled(outcome, now_ms - self.sent_ms, times)
-        self.hand.less(times)
+        self.hand.end("silent" if is_silent else outcome, times, self.sent_ms, now_ms)
 
     def key(self, row: int) -> RowKey:
         return self.taken.key(row)
@@ -207,7 +212,7 @@ class Flights:
         first = number * MAX_BATCH_ROWS
         self._slots.update(zip(ids, range(first, first + count), strict=True))
         self._look_at(number, until_ms)
-        hand.open += count
+        hand.begin(count, sent_ms)
         return batch
 
     def find(self, delivery_id: bytes) -> tuple[Batch, int] | None:
@@ -404,7 +409,7 @@ class Flights:
         for each in ids:
             found = self._pop(each)
             if found is not None:
-                found[0].hand.less(1)
+                found[0].hand.end("", 1, found[0].sent_ms, found[0].sent_ms)
 
     def _pop(self, short: bytes) -> tuple[Batch, int] | None:
         slot = self._slots.pop(short, None)

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
+
+
+class DeliveryWatch(Protocol):
+    """Who hears of each delivery of a queue."""
+
+    def begun(self, deliveries: int, sent_ms: int) -> None: ...
+
+    def ended(self, outcome: str, deliveries: int, sent_ms: int, now_ms: int) -> None:
+        """So many that were sent then. `outcome`: as the metrics name it; empty: another one has them."""
+        ...
 
 
 @dataclass(slots=True, eq=False)
 class HandCount:
     """Shared by the batches of a queue. `brought`: those of `open` that workers have from before a restart. `on_less`
-    is called once, when there are fewer than there were."""
+    is called once, when there are fewer than there were; `watch` hears of all that is sent from here."""
 
     open: int = 0
     brought: int = 0
     on_less: Callable[[], None] | None = None
+    watch: DeliveryWatch | None = None
+
+    def begin(self, deliveries: int, sent_ms: int) -> None:
+        self.open += deliveries
+        if self.watch is not None:
+            self.watch.begun(deliveries, sent_ms)
+
+    def end(self, outcome: str, deliveries: int, sent_ms: int, now_ms: int) -> None:
+        if self.watch is not None:
+            self.watch.ended(outcome, deliveries, sent_ms, now_ms)
+        self.less(deliveries)
 
     def less(self, deliveries: int) -> None:
         self.open -= deliveries

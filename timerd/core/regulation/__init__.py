@@ -1,5 +1,7 @@
 """Rules of queues: what an instance knows of them, how they are read and changed, and how they keep rows back."""
 
+from timerd.core.regulation.breaker import BreakerState, Evidence, QueueBreaker
+from timerd.core.regulation.breakers import Breakers
 from timerd.core.regulation.changing import (
     AllRules,
     Identity,
@@ -13,14 +15,20 @@ from timerd.core.regulation.changing import (
     read_named_limits,
     read_rules,
 )
+from timerd.core.regulation.holds import Holds, labels_of
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits
+from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits, Why
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
+from timerd.core.regulation.standstills import Standstills
 
 __all__ = [
     "AllRules",
+    "QueueBreaker",
+    "BreakerState",
+    "Breakers",
     "Excess",
     "HeldBack",
+    "Holds",
     "Identity",
     "KnownRules",
     "LimitChange",
@@ -28,9 +36,13 @@ __all__ = [
     "QuotaMeter",
     "RuleChange",
     "RuleLimits",
+    "Standstills",
     "Use",
+    "Evidence",
+    "Why",
     "change_limit",
     "change_rules",
+    "labels_of",
     "list_limits",
     "list_regulated",
     "read_all_rules",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
+from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
@@ -21,12 +22,22 @@ from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Regulation
 
 
+class Why(StrEnum):
+    """What holds a queue back. LIMIT: as many as it allows have started, or are in hand. THROTTLED: what a handler has
+    asked told it to wait. BREAKER: its attempts have failed."""
+
+    LIMIT = "limit"
+    THROTTLED = "throttled"
+    BREAKER = "breaker"
+
+
 class HeldBack(NamedTuple):
     """`until_ms`: when the limit lets one more go; infinite: when a worker has ended one. `limit`: its name, empty for
     the queue's own."""
 
     until_ms: float
     limit: str
+    why: Why = Why.LIMIT
 
 
 class LimitLabels(NamedTuple):

@@ -99,7 +99,7 @@ class CreditRevoked(_message.Message):
     def __init__(self, worker: _Optional[int] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class RelaySettle(_message.Message):
-    __slots__ = ("worker", "sequence", "action", "ack_tokens", "delay_ms", "error", "namespace")
+    __slots__ = ("worker", "sequence", "action", "ack_tokens", "delay_ms", "error", "namespace", "throttle")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +107,7 @@ class RelaySettle(_message.Message):
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    THROTTLE_FIELD_NUMBER: _ClassVar[int]
     worker: int
     sequence: int
     action: _work_service_pb2.SettleAction
@@ -114,7 +115,8 @@ class RelaySettle(_message.Message):
     delay_ms: int
     error: str
     namespace: str
-    def __init__(self, worker: _Optional[int] = ..., sequence: _Optional[int] = ..., action: _Optional[_Union[_work_service_pb2.SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
+    throttle: _work_service_pb2.Throttle
+    def __init__(self, worker: _Optional[int] = ..., sequence: _Optional[int] = ..., action: _Optional[_Union[_work_service_pb2.SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., namespace: _Optional[str] = ..., throttle: _Optional[_Union[_work_service_pb2.Throttle, _Mapping]] = ...) -> None: ...
 
 class RelayExtend(_message.Message):
     __slots__ = ("worker", "sequence", "ack_tokens")

@@ -6,7 +6,7 @@ from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, Sl
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
 from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
-from timerd.sdk.scheduling.queues import QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
+from timerd.sdk.scheduling.queues import BreakerState, QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -27,6 +27,7 @@ __all__ = [
     "QueueInfo",
     "QueueLimit",
     "QueueMode",
+    "BreakerState",
     "Queues",
     "ReceivedTask",
     "ScheduleResult",

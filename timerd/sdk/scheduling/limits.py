@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from timerd.sdk.scheduling.queues import QueueLimit, limit_message
+from timerd.sdk.scheduling.queues import QueueLimit, held_until, limit_message
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
 from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
 from timerd.sdk.transport import pages
@@ -29,6 +29,8 @@ class LimitInfo:
         queues: the queues that list it, by name; the first 1,000.
         in_hand: how many deliveries of these queues workers have now.
         next_time: when its rate allows the next start, a datetime in UTC; None: now.
+        held_until: until when nothing starts by it, since a handler was throttled (`Throttled`), in UTC; None where it
+            is not held.
     """
 
     name: str
@@ -38,13 +40,23 @@ class LimitInfo:
     queues: tuple[str, ...] = ()
     in_hand: int = 0
     next_time: datetime | None = None
+    held_until: datetime | None = None
 
     @classmethod
     def of(cls, message: pb.NamedLimit) -> LimitInfo:
         """The info says what the message `message` says."""
         limit, queues = QueueLimit.of(message.limit), tuple(message.queues)
         next_time = message.next_time.ToDatetime(UTC) if message.HasField("next_time") else None
-        return cls(message.name, message.namespace, limit, message.revision, queues, message.in_hand, next_time)
+        return cls(
+            message.name,
+            message.namespace,
+            limit,
+            message.revision,
+            queues,
+            message.in_hand,
+            next_time,
+            held_until(message),
+        )
 
 
 class Limits:

@@ -73,6 +73,22 @@ class QueueLimit:
         return cls(message.max_in_hand or None, message.rate or None, period, message.burst)
 
 
+class BreakerState(_WireEnum):
+    """A breaker's state says whether it lets tasks go.
+
+    Attributes:
+        UNSPECIFIED: a state of a later server, which this release does not know.
+        CLOSED: it lets them go; after it was open, few at first.
+        OPEN: it lets none go.
+        HALF_OPEN: it lets one go at a time, to see how it ends.
+    """
+
+    UNSPECIFIED = 0
+    CLOSED = 1
+    OPEN = 2
+    HALF_OPEN = 3
+
+
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
     """A queue info shows the rules of a queue.
@@ -87,6 +103,10 @@ class QueueInfo:
         limit: how much of it is sent; None for all that workers want.
         limits: names of the limits that it shares with other queues.
         silent: of a change: the instances that live and have not confirmed it. Empty: it is so on all of them.
+        held_until: until when the queue is held, since a handler was throttled (`Throttled`), in UTC, as the instance
+            that was asked knows it; None where it is not.
+        breaker: the state of its breaker, of the instance that was asked; None where it has none.
+        breaker_until: until when its breaker is open, in UTC; None where it is not.
     """
 
     name: str
@@ -98,6 +118,9 @@ class QueueInfo:
     limit: QueueLimit | None = None
     limits: tuple[str, ...] = ()
     silent: tuple[str, ...] = ()
+    held_until: datetime | None = None
+    breaker: BreakerState | None = None
+    breaker_until: datetime | None = None
 
     @classmethod
     def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
@@ -105,7 +128,8 @@ class QueueInfo:
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
         limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
         mode, limits = QueueMode(message.mode), tuple(message.limits)
-        return cls(message.name, message.namespace, mode, until, message.note, message.revision, limit, limits, silent)
+        rest = message.note, message.revision, limit, limits, silent, held_until(message), *_breaker(message)
+        return cls(message.name, message.namespace, mode, until, *rest)
 
 
 class Queues:
@@ -231,10 +255,12 @@ class Queues:
         burst: int | None = None,
         max_in_hand: int | None = None,
         limits: Iterable[str] = (),
+        breaker: bool = False,
         revision: int = 0,
         request_id: str | None = None,
     ) -> QueueInfo:
-        """The call gives a queue limits, in the place of those before; without any it has none. Its mode stays.
+        """The call gives a queue limits and a breaker, in the place of those before; without any it has none. Its mode
+        stays.
 
         Args:
             queue: the name of the queue.
@@ -242,6 +268,7 @@ class Queues:
             burst: how many of the rate may start at once. Default what it gives in 100 ms, at least 1.
             max_in_hand: how many deliveries workers have at a time. Default any number.
             limits: names of limits that it shares with other queues (`client.limits`), up to 8. Default none.
+            breaker: whether it is left in peace for a while when half of its attempts fail. Default it is not.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
@@ -259,6 +286,8 @@ class Queues:
         )
         if (rate, burst, max_in_hand) != (None, None, None):
             request.limit.CopyFrom(limit_message(rate, burst, max_in_hand))
+        if breaker:
+            request.breaker.SetInParent()
         return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
 
     async def _set(
@@ -310,6 +339,19 @@ class SyncQueues:
     put = blocking(Queues.put)
     resume = blocking(Queues.resume)
     list = iterating(Queues.list)
+
+
+def held_until(message: pb.Queue | pb.NamedLimit) -> datetime | None:
+    """None: it is not held."""
+    return datetime_of_ms(ms_of_timestamp(message.held_until)) if message.HasField("held_until") else None
+
+
+def _breaker(message: pb.Queue) -> tuple[BreakerState | None, datetime | None]:
+    if not message.HasField("breaker"):
+        return None, None
+    breaker = message.breaker
+    until = datetime_of_ms(ms_of_timestamp(breaker.until)) if breaker.HasField("until") else None
+    return BreakerState(breaker.state), until
 
 
 def limit_message(rate: str | None, burst: int | None, max_in_hand: int | None) -> pb.Limit:

@@ -30,7 +30,7 @@ SERVICE = "WorkService"
 MOST_TASKS = 1_000
 LONGEST_WAIT = timedelta(seconds=60)
 LONGEST_LEASE = timedelta(hours=1)
-_ACTIONS = {"ack": 1, "nack": 2, "reject": 3, "release": 4}
+_ACTIONS = {"ack": 1, "nack": 2, "reject": 3, "release": 4, "throttled": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +145,7 @@ class Receiving(Link):
         delay: Span | None = None,
         error: str = "",
         result: bytes | str | TaskResult | None = None,
+        limit: str = "",
     ) -> dict[str, TaskState]:
         """The call says what became of received tasks, and returns when that is on stable storage.
 
@@ -154,11 +155,14 @@ class Receiving(Link):
         Args:
             tasks: one received task or several.
             action: "ack": done; "nack": failed, to be tried again; "reject": hopeless, a dead letter; "release":
-                not begun, to another worker at once, and the attempt does not count. Default "ack".
-            delay: of "nack", the time to the next attempt, a timedelta or seconds. Default by the retry policy.
+                not begun, to another worker at once, and the attempt does not count; "throttled": what was asked said
+                to wait, so nothing starts by the limit for `delay`, and the attempt does not count. Default "ack".
+            delay: of "nack", the time to the next attempt, a timedelta or seconds. Default by the retry policy. Of
+                "throttled" it must be given, and is an hour at most.
             error: of "nack" and "reject", why; up to 16 KiB. Default nothing.
             result: of "ack", what each of them has come to, for who waits for it; of tasks without `keep_result` it is
                 not kept. Default nothing.
+            limit: of "throttled", the name of a limit that the queue lists. Default the queue itself.
         """
         self._open()
         if action not in _ACTIONS:
@@ -176,6 +180,8 @@ class Receiving(Link):
             if result is not None and (kept_for := max(task.keep_result or timedelta() for task in part)):
                 request.result.CopyFrom(TaskResult.of(result).to_proto())
                 request.keep_result.FromTimedelta(kept_for)
+            if action == "throttled":
+                request.throttle.CopyFrom(pb.Throttle(limit=text(limit, "limit"), after=request.delay))
             response = await self._calls("Finish", request, pb.FinishResponse, SERVICE)
             refused |= {part[each.index].delivery_id: TaskState(each.state) for each in response.refused}
         return refused

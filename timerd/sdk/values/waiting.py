@@ -18,7 +18,8 @@ class WaitReason(_WireEnum):
         SLOT: a worker of its queue has to have a free slot, and what was due before goes first.
         PAUSED: its queue is PAUSED or STOPPED.
         RETRY: an attempt has failed, and the time of the next one has not come.
-        LIMIT: a limit of its queue is reached; `until` is when the limit lets the next task go.
+        LIMIT: a limit of its queue is reached, or a handler was throttled; `until` is when it lets the next task go.
+        BREAKER: attempts of its queue fail; `until` is when one is tried.
     """
 
     UNSPECIFIED = 0
@@ -26,6 +27,7 @@ class WaitReason(_WireEnum):
     PAUSED = 2
     RETRY = 3
     LIMIT = 4
+    BREAKER = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What a worker is made of: its stream, lanes of handlers, leases, and what handlers say of a delivery."""
 
-from timerd.sdk.working.dispositions import ACK, Reject, Retry
+from timerd.sdk.working.dispositions import ACK, Reject, Retry, Throttled
 from timerd.sdk.working.handlers import (
     BatchHandler,
     Handler,
@@ -27,6 +27,7 @@ __all__ = [
     "Lane",
     "Reject",
     "Retry",
+    "Throttled",
     "Settler",
     "SingleLane",
     "WorkStream",

@@ -9,11 +9,13 @@ import traceback
 from datetime import timedelta
 from typing import NamedTuple
 
-from timerd.sdk.values import LONGEST_WIRE_SPAN, Delivery, Span, TaskResult, span_ms
+from timerd.sdk.values import LONGEST_WIRE_SPAN, Delivery, Span, TaskResult, invalid, name, span_ms
 from timerd.v1 import work_service_pb2 as pb
 
 MAX_ERROR_BYTES = 16 * 1024
 _ANOTHER_ATTEMPT = "the handler asked for another attempt"
+_THROTTLED = "what the handler has asked told it to wait"
+_LONGEST_AFTER_MS = 3_600_000
 
 
 class Reject(Exception):
@@ -44,12 +46,40 @@ class Retry(Exception):
             self.delay_ms = span_ms(delay, most=LONGEST_WIRE_SPAN)
 
 
+class Throttled(Exception):
+    """A handler raises Throttled where it was told to wait by what it has asked, as by HTTP 429.
+
+    The task goes back, and this attempt does not count. Nothing of its queue starts before `after` is over: or, with
+    the name of a limit, nothing of all queues that list it. So one answer of 429 holds the limit, not one task.
+
+    Args:
+        after: for how long nothing starts, a timedelta or seconds: a millisecond to an hour.
+        limit: the name of a limit that the queue lists (`client.limits`). Default the queue itself, whether it has a
+            limit or not.
+        why: a text for those who read the traces of the handler. Default a sentence.
+
+    Raises:
+        InvalidTask: `after` is no span of time, or not within a millisecond and an hour; or `limit` is no name.
+    """
+
+    # Also of a subclass that does not call this __init__.
+    after_ms: int = 1_000
+    limit: str = ""
+
+    def __init__(self, after: Span, limit: str = "", why: str = "") -> None:
+        super().__init__(why or _THROTTLED)
+        self.after_ms = _after_ms(after)
+        self.limit = name(limit, "limit") if limit else ""
+
+
 class Disposition(NamedTuple):
-    """What the worker says of a delivery. Equal ones travel in one message."""
+    """What the worker says of a delivery. Equal ones travel in one message. `throttled`: the name of the limit, empty
+    for that of the queue; None: it was not."""
 
     action: pb.SettleAction
     delay_ms: int | None = None
     error: str = ""
+    throttled: str | None = None
     # Of an acknowledgement, and for how long it is kept.
     result: TaskResult | None = None
     keep_result_ms: int | None = None
@@ -60,7 +90,7 @@ class FailedElsewhere(Exception):
 
     Args:
         disposition: what is said of the delivery.
-        is_asked_for: the handler has raised Reject or Retry.
+        is_asked_for: the handler has raised Reject, Retry or Throttled.
     """
 
     def __init__(self, disposition: Disposition, is_asked_for: bool = False) -> None:
@@ -71,12 +101,14 @@ class FailedElsewhere(Exception):
     @classmethod
     def of(cls, raised: BaseException | type[BaseException]) -> FailedElsewhere:
         kind = raised if isinstance(raised, type) else type(raised)
-        return cls(disposition_of(raised), issubclass(kind, Reject | Retry))
+        return cls(disposition_of(raised), issubclass(kind, ASKED_FOR))
 
     def __str__(self) -> str:
         return self.disposition.error
 
 
+# A handler chooses these; they are no failures of it.
+ASKED_FOR = (Reject, Retry, Throttled)
 ACK = Disposition(pb.SETTLE_ACTION_ACK)
 # Not begun: somebody else gets it at once, and the attempt does not count.
 RELEASE = Disposition(pb.SETTLE_ACTION_RELEASE)
@@ -108,7 +140,18 @@ def _disposition_of(raised: BaseException) -> Disposition:
             # A subclass sets what it likes.
             delay_ms = span_ms(timedelta(milliseconds=delay_ms), "delay_ms", most=LONGEST_WIRE_SPAN)
         return Disposition(pb.SETTLE_ACTION_NACK, delay_ms, clip(str(raised) or _ANOTHER_ATTEMPT))
+    if isinstance(raised, Throttled):
+        # The delay is for a server that does not know limits which are held.
+        after_ms, limit = _after_ms(timedelta(milliseconds=raised.after_ms)), raised.limit
+        return Disposition(pb.SETTLE_ACTION_NACK, after_ms, clip(str(raised) or _THROTTLED), limit)
     return _failure(raised)
+
+
+def _after_ms(after: Span) -> int:
+    after_ms = span_ms(after, "after", may_be_none=False)
+    if after_ms > _LONGEST_AFTER_MS:
+        raise invalid(f"`after` is {after!r}: give an hour at most: it can be said again.", "after")
+    return after_ms
 
 
 def _failure(raised: BaseException) -> Disposition:

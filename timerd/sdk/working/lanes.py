@@ -16,11 +16,10 @@ from timerd.sdk.values import DeliveredBatch, Delivery, InvalidTask, Traces
 from timerd.sdk.working.batch_credit import BatchCredit
 from timerd.sdk.working.dispositions import (
     ACK,
+    ASKED_FOR,
     RELEASE,
     Disposition,
     FailedElsewhere,
-    Reject,
-    Retry,
     acknowledged,
     clip,
     disposition_of,
@@ -360,7 +359,7 @@ def _time_out(host: LaneHost, handler: str, call: TimedCall, trace: str) -> None
 
 
 def _log_failure(handler: str, raised: BaseException) -> None:
-    if isinstance(raised, Reject | Retry) or (isinstance(raised, FailedElsewhere) and raised.is_asked_for):
+    if isinstance(raised, ASKED_FOR) or (isinstance(raised, FailedElsewhere) and raised.is_asked_for):
         return
     wish = isinstance(raised, SystemExit | KeyboardInterrupt)
     advice = " The worker goes on: `Worker.stop` is what ends it." if wish else ""

@@ -70,6 +70,9 @@ class Settler:
             result=disposition.result.to_proto() if disposition.result is not None else None,
             keep_result_ms=disposition.keep_result_ms,
         )
+        if disposition.throttled is not None:
+            settle.throttle.limit = disposition.throttled
+            settle.throttle.after.FromMilliseconds(disposition.delay_ms or 0)
         data = pb.WorkRequest(settle=settle).SerializeToString()
         self._unconfirmed[self._sequence] = _Sent(disposition, tokens, data)
         return data

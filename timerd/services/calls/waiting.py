@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from timerd.core.regulation import HeldBack
+from timerd.core.regulation import HeldBack, Why
 from timerd.core.taken import QueueKey
 from timerd.model.instants import shown
 from timerd.services.calls.queue_rules import QueueRules
@@ -25,7 +25,7 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
     if opens_ms > now_ms:
         return _until_open(queue, opens_ms)
     if held_back := rules.held_back(queue, now_ms):
-        return _until_limits(queue, held_back)
+        return _until_all(queue, held_back)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
@@ -37,24 +37,44 @@ def _until_retry(view: TaskView) -> wire.Waiting:
     return wire.Waiting(reason=wire.WAIT_REASON_RETRY, until=timestamp(view.due_at_ms), description=said)
 
 
-def _until_limits(queue: QueueKey, held_back: Sequence[HeldBack]) -> wire.Waiting:
-    """It goes when all of them let it: the sentence names each, the rest is of the one that holds it for longest. Where
-    others wait before it, it is later than that."""
-    longest_ms, limit = held_back[0]
-    said = " ".join([_limited(queue, *each) for each in held_back])
-    if len(held_back) > 1:
-        said = f"{len(held_back)} limits hold it, all of which have to let it go, longest first. {said}"
-    waiting = wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit=limit)
-    if longest_ms != math.inf:
-        waiting.until.CopyFrom(timestamp(int(longest_ms)))
-    return waiting
+def _until_all(queue: QueueKey, held_back: Sequence[HeldBack]) -> wire.Waiting:
+    """It goes when all of them let it: the sentence names each, the rest is of the one that holds it for longest."""
+    each = [_UNTIL[held.why](queue, held) for held in held_back]
+    if len(each) > 1:
+        said = " ".join([waiting.description for waiting in each])
+        each[0].description = f"{len(each)} limits hold it, all of which have to let it go, longest first. {said}"
+    return each[0]
 
 
-def _limited(queue: QueueKey, limited_ms: float, limit: str) -> str:
+def _until_limit(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    """Where others wait before it, it is later than that."""
+    limited_ms, limit = held.until_ms, held.limit
     of = f"the limit {limit!r}" if limit else f"the queue {queue.queue!r}"
     if limited_ms == math.inf:
-        return f"Workers have as many tasks of {of} in hand {'as it allows' if limit else 'as its limit allows'}."
-    return f"The rate of {of} allows its next start at {shown(int(limited_ms))}."
+        many = "as it allows" if limit else "as its limit allows"
+        said = f"Workers have as many tasks of {of} in hand {many}."
+        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit=limit)
+    until_ms = int(limited_ms)
+    said = f"The rate of {of} allows its next start at {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=limit)
+
+
+def _until_held(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    of, until_ms = f"by the limit {held.limit!r}" if held.limit else f"of the queue {queue.queue!r}", int(held.until_ms)
+    said = f"A handler was throttled, so nothing {of} starts before {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit=held.limit)
+
+
+def _until_tried(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    if held.until_ms == math.inf:
+        said = f"Attempts of the queue {queue.queue!r} have failed, so few are tried until these have succeeded."
+        return wire.Waiting(reason=wire.WAIT_REASON_BREAKER, description=said)
+    until_ms = int(held.until_ms)
+    said = f"Attempts of the queue {queue.queue!r} fail, so none starts before {shown(until_ms)}; then one is tried."
+    return wire.Waiting(reason=wire.WAIT_REASON_BREAKER, until=timestamp(until_ms), description=said)
+
+
+_UNTIL = {Why.LIMIT: _until_limit, Why.THROTTLED: _until_held, Why.BREAKER: _until_tried}
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

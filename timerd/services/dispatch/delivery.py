@@ -22,18 +22,21 @@ from timerd.core.dispatch import (
     Assignment,
     Credit,
     DeliveryMachine,
+    Failure,
     HeldTokens,
     Limit,
     Limits,
     Pacing,
     Quantum,
     SendHold,
+    Settlement,
     Slice,
 )
 from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
+from timerd.model.pushback import Pushback
 from timerd.services.dispatch.due_looks import DueLooks
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
@@ -47,9 +50,17 @@ AFTER_ERROR_MS = 100
 _LOG = logging.getLogger("timerd.delivery")
 
 
+# Holds the limit of a queue that was throttled; or says in a sentence why it does not.
+HoldsLimit = Callable[[QueueKey, Pushback, int], str]
+
+
+def nobody_holds(queue: QueueKey, _: Pushback, __: int) -> str:
+    return f"Nothing here could hold the queue {queue.queue!r}, so the attempt has failed."
+
+
 class Delivery:
     """`queue_stats` counts what was sent. `server` is the name that workers are shown. `limits`: those that are asked
-    beside the standing ones. `remote`: where there are other instances."""
+    beside the standing ones. `hold`: holds a limit that was throttled. `remote`: where there are other instances."""
 
     def __init__(
         self,
@@ -60,6 +71,7 @@ class Delivery:
         remote: RemoteInstances | None = None,
         server: str = "timerd",
         limits: Sequence[Limit] = (),
+        hold: HoldsLimit = nobody_holds,
         announced: Callable[[], Mapping[str, Collection[str]]] = lambda: {"": CAPABILITIES},
     ) -> None:
         self.server = server
@@ -67,6 +79,7 @@ class Delivery:
         self._alarm = alarm
         self.machine = machine
         self._remote = remote
+        self._hold_limit = hold
         # What each instance that lives understands.
         self._announced = announced
         self.queue_stats = self.machine.queue_stats
@@ -187,17 +200,35 @@ class Delivery:
         return len(queues) < most or any(q.queue == queue for q in queues)
 
     def settle(
-        self, sink: Settler, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+        self,
+        sink: Settler,
+        sequence: int,
+        action: Action,
+        tokens: bytes,
+        delay_ms: int | None,
+        error: str,
+        throttle: Pushback | None = None,
     ) -> None:
         """Counts at once, is confirmed when durable."""
         now_ms = self.clock_ms()
         if action is Action.RELEASE:
             self.machine.retire(sink.number)
-        settlement = self.machine.settle(sink.namespace, action, tokens, now_ms, delay_ms, error)
+        if throttle is None:
+            settlement = self.machine.settle(sink.namespace, action, tokens, now_ms, delay_ms, error)
+        else:
+            settlement = self._throttled(sink.namespace, tokens, throttle, Failure(now_ms, error, throttle.after_ms))
         if settlement.released:
             self._settling.release(settlement.released, now_ms)
         acked = self._firing.settling(settlement, now_ms)
         self._settling.confirm(sink, sequence, tokens, settlement, acked, is_reject=action is Action.REJECT)
+
+    def _throttled(self, namespace: str, tokens: bytes, throttle: Pushback, failure: Failure) -> Settlement:
+        """Held before they go back, so that they are not sent again at once."""
+
+        def refusal(queue: QueueKey) -> str:
+            return self._hold_limit(queue, throttle, failure.at_ms)
+
+        return self.machine.throttle(namespace, tokens, failure, refusal)
 
     def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())

@@ -7,12 +7,13 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
-from timerd.services.calls.replies import optional_timestamp
+from timerd.services.calls.replies import optional_timestamp, timestamp
 from timerd.services.engine.verbs import Verbs
 from timerd.services.holding.driving import Performs
 from timerd.services.regulation.limit_wire import limit_name_of, limit_of, wire_of_limit
@@ -26,7 +27,7 @@ _NAME_BYTES = 128
 
 
 class LimitCalls:
-    """One method a call: request -> reply, or one of model.errors."""
+    """One method a call: request -> reply, or one of model.errors. `now_ms`: engine time, trusted or not."""
 
     def __init__(self, regulating: Regulating, limiting: Limiting, verbs: Verbs, now_ms: Callable[[], int]) -> None:
         self._regulating = regulating
@@ -76,7 +77,9 @@ class LimitCalls:
         return await answered_once(self._verbs, name.namespace, request, wire.DeleteLimitResponse, carry_out)
 
     def _shown(self, name: LimitName, kept: NamedLimit) -> wire.NamedLimit:
+        held_ms = self._regulating.held_until_ms(QueueKey(name.namespace, ""), name.limit, self._now_ms())
         return wire.NamedLimit(
+            held_until=None if held_ms is None else timestamp(held_ms),
             namespace=name.namespace,
             name=name.limit,
             limit=None if kept.limit is None else wire_of_limit(kept.limit),

@@ -12,7 +12,9 @@ from timerd.core.regulation import (
     KnownRules,
     RuleChange,
     RuleLimits,
+    Standstills,
     change_rules,
+    labels_of,
     list_regulated,
     read_all_rules,
     read_rules,
@@ -42,7 +44,8 @@ _UNDERSTANDING = {
 
 class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
-    `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted."""
+    `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted.
+    `still`: what holds queues back beside their rules."""
 
     def __init__(
         self,
@@ -53,9 +56,11 @@ class Regulating:
         others: RuleTelling | None,
         opened: Callable[[Collection[QueueKey]], None],
         boot_ms: Callable[[], float],
+        still: Standstills,
         placing: Placing | None = None,
     ) -> None:
         self.known = known
+        self.still = still
         self.limits = limits
         self._runner = runner
         self._membership = membership
@@ -125,8 +130,13 @@ class Regulating:
         return self.known.opens_ms(queue, now_ms)
 
     def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
-        """By which limit, and until when. None: its limits allow one more now."""
-        return self.limits.held_back(queue, now_ms)
+        """By what, and until when, the longest first. None of them: it allows one more now."""
+        still = self.still.held_back(queue, now_ms)
+        return sorted([*self.limits.held_back(queue, now_ms), *([still] if still is not None else [])], reverse=True)
+
+    def held_until_ms(self, queue: QueueKey, limit: str, now_ms: int) -> int | None:
+        """By a handler that was throttled; `limit`: empty for the queue's own. None: it is not held."""
+        return self.still.holds.held_until_ms(labels_of(queue, limit), now_ms)
 
     def in_hand(self, name: LimitName) -> int:
         """Deliveries that workers have of the queues that list a limit."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
+from timerd.core.regulation import BreakerState
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
@@ -34,6 +35,11 @@ _WIRE_OF = {
     Mode.PAUSED: wire.QUEUE_MODE_PAUSED,
     Mode.DRAINING: wire.QUEUE_MODE_DRAINING,
     Mode.STOPPED: wire.QUEUE_MODE_STOPPED,
+}
+_STATES = {
+    BreakerState.CLOSED: wire.BREAKER_STATE_CLOSED,
+    BreakerState.OPEN: wire.BREAKER_STATE_OPEN,
+    BreakerState.HALF_OPEN: wire.BREAKER_STATE_HALF_OPEN,
 }
 _MODES = {number: mode for mode, number in _WIRE_OF.items()}
 
@@ -88,7 +94,8 @@ class RegulationCalls:
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutQueueResponse:
-            change, call = partial(_with_limits, limit=limit, limits=limits), call_hash(request)
+            is_broken = request.HasField("breaker")
+            change, call = partial(_with_limits, limit=limit, limits=limits, breaker=is_broken), call_hash(request)
             async with self._limiting.listing([LimitName(queue.namespace, each) for each in limits]):
                 rules, _ = await self._regulating.change(queue, call, request.revision, change)
             return wire.PutQueueResponse(queue=self._shown(queue, rules))
@@ -107,7 +114,17 @@ class RegulationCalls:
         if rules.limit is not None:
             shown.limit.CopyFrom(wire_of_limit(rules.limit))
         shown.limits.extend(rules.limits)
+        if rules.breaker:
+            shown.breaker.CopyFrom(self._breaker(queue))
+        held_ms = self._regulating.held_until_ms(queue, "", self._now_ms())
+        if held_ms is not None:
+            shown.held_until.CopyFrom(timestamp(held_ms))
         return shown
+
+    def _breaker(self, queue: QueueKey) -> wire.Breaker:
+        state, until_ms = self._regulating.still.breakers.state(queue, self._now_ms())
+        until = None if until_ms is None else timestamp(until_ms)
+        return wire.Breaker(state=_STATES[state], until=until)
 
 
 def _queue_of(request: Any) -> QueueKey:  # noqa: ANN401 - each call has its own
@@ -139,8 +156,8 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
     return replace(rules, mode=asked.mode, until_ms=asked.until_ms, note=asked.note)
 
 
-def _with_limits(rules: Regulation, limit: QueueLimit | None, limits: tuple[str, ...]) -> Regulation:
-    return replace(rules, limit=limit, limits=limits)
+def _with_limits(rules: Regulation, limit: QueueLimit | None, limits: tuple[str, ...], breaker: bool) -> Regulation:
+    return replace(rules, limit=limit, limits=limits, breaker=breaker)
 
 
 def call_hash(request: Any) -> str:  # noqa: ANN401 - each call has its own

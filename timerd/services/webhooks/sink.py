@@ -15,8 +15,9 @@ from contextlib import suppress
 from timerd.core.dispatch import Action, Assignment
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.answers import Consequence, judge_answer
-from timerd.core.webhooks.breaker import Breaker, TargetState
+from timerd.core.webhooks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.pushback import MOST_AFTER_MS, Pushback
 from timerd.model.webhooks import HttpAnswer, NoAnswer, WebhookTarget
 from timerd.ports import Poster
 from timerd.services.background import begin, note
@@ -148,11 +149,18 @@ class WebhookSink:
 
     def _settle(self, token: bytes, judged: Consequence) -> None:
         if judged.action is Action.RELEASE and not self._breaker.is_throttled_too_long(self._loop_ms()):
-            self._delivery.take_back(self, token)
+            self._throttled(token, judged)
             return
         self._sequence += 1
         action = Action.NACK if judged.action is Action.RELEASE else judged.action
         self._delivery.settle(self, self._sequence, action, token, judged.wait_ms, judged.error)
+
+    def _throttled(self, token: bytes, judged: Consequence) -> None:
+        """As of a handler: all that the limit holds waits, also for workers."""
+        self._sequence += 1
+        after_ms = min(max(judged.wait_ms or 0, FIRST_PAUSE_MS), MOST_AFTER_MS)
+        throttle = Pushback(self.target.limit, after_ms)
+        self._delivery.settle(self, self._sequence, Action.NACK, token, None, judged.error, throttle)
 
     # -- how many may be open -------------------------------------------------------------------------------------
 

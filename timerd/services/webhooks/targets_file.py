@@ -27,7 +27,7 @@ MOST_IN_FLIGHT = 1_000
 MOST_TIMEOUT_S = 600
 _KEYS = (
     *("queue", "namespace", "url", "secret_file", "in_flight", "connect_timeout_s", "timeout_s", "reject_statuses"),
-    "ca_file",
+    *("ca_file", "limit"),
 )
 
 
@@ -107,6 +107,7 @@ def _target(table: TargetTable, config: WebhooksConfig) -> WebhookTarget:
         timeout_ms=timeout_ms,
         reject_statuses=table.statuses("reject_statuses"),
         ca_file=table.text("ca_file", ""),
+        limit=table.text("limit", ""),
     )
 
 

@@ -14,17 +14,16 @@ from functools import partial
 from timerd.core.dispatch import Action
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.pushback import Pushback
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.home_worker import HomeWorker, Whereabouts, each_token, pick
 from timerd.services.work.joint import Joint, OwnPart
 from timerd.services.work.link import Link
+from timerd.services.work.said import Said
 from timerd.services.work.work_stream import Flow, Forwarded, WorkStream
 from timerd.v1 import work_service_pb2 as pb
-
-# What a worker says of deliveries: action, delay, error.
-Said = tuple[Action, int | None, str]
 
 
 class Home:
@@ -59,13 +58,20 @@ class Home:
         return self._delivery.may_serve(stream, queue, most)
 
     def settle(
-        self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+        self,
+        stream: WorkStream,
+        sequence: int,
+        action: Action,
+        tokens: bytes,
+        delay_ms: int | None,
+        error: str,
+        throttle: Pushback | None = None,
     ) -> None:
         worker = self._workers[stream.number]
         if not worker.remote and action is not Action.RELEASE:
-            self._delivery.settle(stream, sequence, action, tokens, delay_ms, error)
+            self._delivery.settle(stream, sequence, action, tokens, delay_ms, error, throttle)
             return
-        said = (action, delay_ms, error)
+        said = Said(action, delay_ms, error, throttle)
         places = worker.places(tokens)
         if worker.asked and Whereabouts.ORPHANED in places:
             # It is not known yet who has them.
@@ -131,7 +137,7 @@ class Home:
         for place, rows in worker.places(tokens).items():
             part = pick(tokens, rows)
             if isinstance(place, Link):
-                place.settle(stream.number, worker.namespace, Action.RELEASE, part, None, "", lambda _: None)
+                place.settle(stream.number, worker.namespace, part, Said(Action.RELEASE), lambda _: None)
             else:
                 self._delivery.take_back(stream, part)
 
@@ -214,7 +220,6 @@ class Home:
     def _settle_part(
         self, worker: HomeWorker, joint: Joint, place: Link | Whereabouts, rows: list[int], tokens: bytes, said: Said
     ) -> None:
-        action, delay_ms, error = said
         if not isinstance(place, Link):
             self._settle_here(worker, joint, rows, tokens, said)
             return
@@ -229,17 +234,16 @@ class Home:
             problem = settled.problem if settled.HasField("problem") else None
             joint.answer(rows, settled.refused, settled.states, problem)
 
-        place.settle(worker.number, worker.namespace, action, tokens, delay_ms, error, answered)
+        place.settle(worker.number, worker.namespace, tokens, said, answered)
 
     def _settle_here(self, worker: HomeWorker, joint: Joint, rows: list[int], tokens: bytes, said: Said) -> None:
         self._forget(worker, each_token(tokens))
-        action, delay_ms, error = said
         part = OwnPart(joint, worker.number, worker.namespace, rows)
-        self._delivery.settle(part, 0, action, tokens, delay_ms, error)
+        self._delivery.settle(part, 0, said.action, tokens, *said[1:])
 
     def _settle_owed(self, worker: HomeWorker, sequence: int, tokens: bytes, said: Said) -> None:
         worker.stream.disown(len(tokens) // ACK_TOKEN_BYTES)
-        self.settle(worker.stream, sequence, said[0], tokens, said[1], said[2])
+        self.settle(worker.stream, sequence, said.action, tokens, *said[1:])
 
     def _settled(self, worker: HomeWorker, tokens: bytes, refused: Iterable[int]) -> None:
         """What was refused may be said again."""

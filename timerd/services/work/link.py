@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from timerd.core.dispatch import Action
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.background import begin, begin_writer, note
+from timerd.services.calls.throttles import throttle_message
+from timerd.services.work.said import Said
 from timerd.v1 import work_service_pb2 as work_pb
 
 METHOD = "/timerd.peer.v1.RelayService/Relay"
@@ -82,27 +83,19 @@ class Link:
             self._written.pop(worker, None)
             self.send(pb.RelayRequest(left=pb.WorkerLeft(worker=worker)))
 
-    def settle(
-        self,
-        worker: int,
-        namespace: str,
-        action: Action,
-        tokens: bytes,
-        delay_ms: int | None,
-        error: str,
-        answered: OnResponse,
-    ) -> None:
+    def settle(self, worker: int, namespace: str, tokens: bytes, said: Said, answered: OnResponse) -> None:
         """`namespace`: for the peer may not know the worker any more."""
-        said = pb.RelaySettle(
+        settle = pb.RelaySettle(
             worker=worker,
             namespace=namespace,
-            action=work_pb.SettleAction.Name(action),
+            action=work_pb.SettleAction.Name(said.action),
             ack_tokens=tokens,
-            delay_ms=delay_ms,
-            error=error,
+            delay_ms=said.delay_ms,
+            error=said.error,
+            throttle=throttle_message(said.throttle),
         )
-        said.sequence = self._expect(answered)
-        self.send(pb.RelayRequest(settle=said))
+        settle.sequence = self._expect(answered)
+        self.send(pb.RelayRequest(settle=settle))
 
     def extend(self, worker: int, tokens: bytes, answered: OnResponse) -> None:
         said = pb.RelayExtend(worker=worker, sequence=self._expect(answered), ack_tokens=tokens)

@@ -15,6 +15,7 @@ from timerd.peer.v1 import relay_pb2 as pb
 from timerd.ports import Store
 from timerd.services.work.confirm_wire import NOT_SETTLED
 from timerd.services.work.link import Link
+from timerd.services.work.said import Said
 
 # No worker has this number.
 NOBODY = 0
@@ -42,7 +43,8 @@ class PeerLinks:
             return None
         answered: ReplyFuture = asyncio.get_running_loop().create_future()
         action = Action.REJECT if failure.hopeless else Action.NACK
-        link.settle(NOBODY, namespace, action, token, failure.delay_ms, failure.error, partial(resolve, answered))
+        said = Said(action, failure.delay_ms, failure.error)
+        link.settle(NOBODY, namespace, token, said, partial(resolve, answered))
         response = await answered
         if response is None or response.settled.problem.code not in (0, NOT_SETTLED):
             return None

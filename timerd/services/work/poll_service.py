@@ -14,10 +14,12 @@ from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
 from timerd.services.calls.progress import progress_text
 from timerd.services.calls.results import KeptResults, check_result
+from timerd.services.calls.throttles import throttle_of
 from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
 from timerd.services.work.polls import DEFAULT_LEASE_MS, PollFrontend, Polls
+from timerd.services.work.said import Said
 from timerd.v1 import work_service_pb2 as pb
 
 LEASES_MS = (1_000, 3_600_000)
@@ -62,12 +64,12 @@ class PollService:
             keep_ms = duration_ms(asked.keep_result, "keep_result")
             check_result(asked.result, keep_ms, is_ack=action is Action.ACK, field="result")
             await self._results.keep(namespace, asked.ack_tokens, asked.result, keep_ms)
-        error = asked.error[:MAX_ERROR_CHARS]
+        said = Said(action, delay_ms, asked.error[:MAX_ERROR_CHARS], throttle_of(asked, action, "throttle"))
         out = pb.FinishResponse()
-        for rows, said in await self._polls.finish(namespace, action, asked.ack_tokens, delay_ms, error):
-            if said.HasField("problem") and said.problem.code != NOT_SETTLED:
-                await abort(context, said.problem)
-            _add(out, rows, said)
+        for rows, confirmed in await self._polls.finish(namespace, asked.ack_tokens, said):
+            if confirmed.HasField("problem") and confirmed.problem.code != NOT_SETTLED:
+                await abort(context, confirmed.problem)
+            _add(out, rows, confirmed)
         return out
 
     def extend(self, asked: pb.ExtendRequest) -> pb.ExtendResponse:

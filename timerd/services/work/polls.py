@@ -13,8 +13,10 @@ from typing import Protocol
 
 from timerd.core.dispatch import Action
 from timerd.model.errors import Overloaded
+from timerd.model.pushback import Pushback
 from timerd.services.work.poll_stream import REPLY_BYTES, PollStream
 from timerd.services.work.received import TASK_BYTES, received
+from timerd.services.work.said import Said
 from timerd.services.work.work_stream import Flow, WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
@@ -42,7 +44,14 @@ class PollFrontend(Protocol):
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None: ...
 
     def settle(
-        self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+        self,
+        stream: WorkStream,
+        sequence: int,
+        action: Action,
+        tokens: bytes,
+        delay_ms: int | None,
+        error: str,
+        throttle: Pushback | None = None,
     ) -> None: ...
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
@@ -84,7 +93,7 @@ class Polls:
             self._frontend.credit(stream, queue, most)
             await stream.something(max(wait_s, LEAST_WAIT_S))
             # From here on it is sent nothing more.
-            await self._settle(stream, Action.RELEASE, b"", None, "")
+            await self._settle(stream, b"", Said(Action.RELEASE))
         except BaseException:
             self._leave(stream)
             raise
@@ -93,17 +102,13 @@ class Polls:
         return self._taken(stream, most)
 
     async def finish(
-        self, namespace: str, action: Action, tokens: Sequence[bytes], delay_ms: int | None, error: str
+        self, namespace: str, tokens: Sequence[bytes], said: Said
     ) -> list[tuple[list[int], pb.SettleConfirmed]]:
         """(places among the tokens, what was said of them)."""
         parts = self._parts(namespace, tokens)
-        said = await asyncio.gather(
-            *(
-                self._finish(stream, namespace, action, [tokens[row] for row in rows], delay_ms, error)
-                for stream, rows in parts
-            )
-        )
-        return [(rows, confirmed) for (_, rows), confirmed in zip(parts, said, strict=True)]
+        calls = [self._finish(stream, namespace, [tokens[row] for row in rows], said) for stream, rows in parts]
+        confirmations = await asyncio.gather(*calls)
+        return [(rows, confirmed) for (_, rows), confirmed in zip(parts, confirmations, strict=True)]
 
     def extend(self, namespace: str, tokens: Sequence[bytes], lease_ms: int) -> list[bytes]:
         """Those that are lost."""
@@ -230,16 +235,10 @@ class Polls:
         return list(parts.items())
 
     async def _finish(
-        self,
-        stream: PollStream | None,
-        namespace: str,
-        action: Action,
-        tokens: Sequence[bytes],
-        delay_ms: int | None,
-        error: str,
+        self, stream: PollStream | None, namespace: str, tokens: Sequence[bytes], said: Said
     ) -> pb.SettleConfirmed:
         if stream is not None:
-            confirmed = await self._settle(stream, action, b"".join(tokens), delay_ms, error)
+            confirmed = await self._settle(stream, b"".join(tokens), said)
             again = set(confirmed.refused)
             self._forget(stream, [token for row, token in enumerate(tokens) if row not in again])
             return confirmed
@@ -247,16 +246,14 @@ class Polls:
         try:
             # The instance that has sent them hears that their worker is here.
             self._frontend.resume(passing, b"".join(tokens))
-            return await self._settle(passing, action, b"".join(tokens), delay_ms, error)
+            return await self._settle(passing, b"".join(tokens), said)
         finally:
             self._rest(passing)
 
-    async def _settle(
-        self, stream: PollStream, action: Action, tokens: bytes, delay_ms: int | None, error: str
-    ) -> pb.SettleConfirmed:
+    async def _settle(self, stream: PollStream, tokens: bytes, said: Said) -> pb.SettleConfirmed:
         sequence = next(self._sequence)
         confirmed = stream.expect(sequence)
-        self._frontend.settle(stream, sequence, action, tokens, delay_ms, error)
+        self._frontend.settle(stream, sequence, said.action, tokens, *said[1:])
         return await confirmed
 
     def _extend(self, stream: PollStream, tokens: Sequence[bytes]) -> list[bytes]:

@@ -20,6 +20,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.background import writing
+from timerd.services.calls.throttles import throttle_of
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.peers.peer_service import admit
@@ -229,7 +230,9 @@ class HomeStream:
     def _settle(self, said: pb.RelaySettle) -> None:
         delay_ms = said.delay_ms if said.HasField("delay_ms") else None
         worker = self._workers.get(said.worker) or RelayedWorker(self._delivery, self, 0, said.namespace)
-        self._delivery.settle(worker, said.sequence, Action(said.action), said.ack_tokens, delay_ms, said.error)
+        action = Action(said.action)
+        throttle = throttle_of(said, action, "throttle")
+        self._delivery.settle(worker, said.sequence, action, said.ack_tokens, delay_ms, said.error, throttle)
 
     def _extend(self, said: pb.RelayExtend) -> None:
         worker = self._workers.get(said.worker)

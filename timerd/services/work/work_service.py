@@ -14,10 +14,12 @@ from google.protobuf.message import Message
 from timerd.core.dispatch import Action
 from timerd.model.errors import Invalid, NotStored, StoreUnavailable, TimerdError, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.pushback import Pushback
 from timerd.services.background import begin, writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.calls.progress import progress_text
 from timerd.services.calls.results import KeptResults, check_result
+from timerd.services.calls.throttles import throttle_of
 from timerd.services.dispatch.ports import Confirmation
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
@@ -211,6 +213,7 @@ class WorkService(WorkServiceServicer):
             action = _action(asked.action)
             if asked.HasField("result"):
                 check_result(asked.result, asked.keep_result_ms, is_ack=action is Action.ACK, field="settle.result")
+            throttle = throttle_of(asked, action, "settle.throttle")
         except Invalid as error:
             count = -(-len(asked.ack_tokens) // ACK_TOKEN_BYTES)
             refused = pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error))
@@ -222,7 +225,7 @@ class WorkService(WorkServiceServicer):
             stream.owe(len(asked.ack_tokens) // ACK_TOKEN_BYTES)
             begin(self._settle_with_result(stream, asked), "work_service")
         else:
-            self._hand_on(stream, asked, action)
+            self._hand_on(stream, asked, action, throttle)
 
     async def _settle_with_result(self, stream: WorkStream, asked: pb.Settle) -> None:
         """The result, THEN the end of the task. What a worker that has left said it says again on its next stream."""
@@ -237,11 +240,12 @@ class WorkService(WorkServiceServicer):
             return
         stream.disown(count)
         if stream.number in self._calls:
-            self._hand_on(stream, asked, Action.ACK)
+            self._hand_on(stream, asked, Action.ACK, None)
 
-    def _hand_on(self, stream: WorkStream, asked: pb.Settle, action: Action) -> None:
+    def _hand_on(self, stream: WorkStream, asked: pb.Settle, action: Action, throttle: Pushback | None) -> None:
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
-        self._frontend.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
+        said = delay_ms, asked.error[:MAX_ERROR_CHARS], throttle
+        self._frontend.settle(stream, asked.sequence, action, asked.ack_tokens, *said)
 
 
 def _action(action: int) -> Action:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from timerd.core.dispatch import Action
+from timerd.model.pushback import Pushback
 from timerd.services.work.work_stream import Flow, WorkStream
 
 
@@ -26,7 +27,14 @@ class WorkerFrontend(Protocol):
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool: ...
 
     def settle(
-        self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+        self,
+        stream: WorkStream,
+        sequence: int,
+        action: Action,
+        tokens: bytes,
+        delay_ms: int | None,
+        error: str,
+        throttle: Pushback | None = None,
     ) -> None: ...
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:

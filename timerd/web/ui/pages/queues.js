@@ -65,6 +65,8 @@ function Rules({ queue, namespace, mayAct }) {
   return html`${said && html`<p class="notice" role="status">${said}</p>`}
     ${now !== "RUNNING" && html`<p class="notice">This queue is <strong>${now}</strong> ${until}${rules.note ? `: ${rules.note}` : "."}</p>`}
     ${limit && html`<p class="quiet">Limit: ${limit}.</p>`}
+    ${rules.heldUntil && html`<p class="notice">A handler was throttled, so nothing of it starts before ${instant(rules.heldUntil)}.</p>`}
+    ${rules.breaker && html`<p class=${rules.breaker.until ? "notice" : "quiet"}>Breaker: ${(rules.breaker.state || "").replace("BREAKER_STATE_", "").replace("_", " ")}${rules.breaker.until ? ` until ${instant(rules.breaker.until)}` : ""}.</p>`}
     ${mayAct && html`<div class="actions">${Object.entries(CHANGES).filter(([wanted]) => wanted !== now).map(([wanted, [title, question]]) => html`
       <${Action} key=${wanted} title=${title} question=${question} input=${wanted === "RUNNING" ? null : { label: "why" }} done=${done} act=${(note) => set(wanted, note)} />`)}</div>`}`;
 }
