@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,7 +37,7 @@ from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, TokenReader, ZoneData
-from timerd.services.api import TimerApi, Verb
+from timerd.services.api import TimerApi
 from timerd.services.background import noted_by_loop
 from timerd.services.calls.call_deadline import LIMIT_S, CallDeadline
 from timerd.services.calls.quotas import Quotas
@@ -70,14 +70,9 @@ from timerd.services.regulation.limit_calls import regulation_verbs
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.told import RegulationPeerService, RuleTelling
-from timerd.services.schedules.backfill_calls import BackfillCalls
-from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.cycle_calls import CycleCalls
 from timerd.services.schedules.passing import OtherInstances, TickService
-from timerd.services.schedules.prune_calls import PruneCalls
 from timerd.services.schedules.recurring import Recurring
-from timerd.services.schedules.schedule_calls import ScheduleCalls
-from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
@@ -247,19 +242,13 @@ def _answering(
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
     handlers = (
-        api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
+        api.handler_of(SCHEDULE_SERVICE, recurring.verbs(engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
         api.handler_of(OVERVIEW_SERVICE, {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
         api.handler_of(REGULATION_SERVICE, regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms)),
         Foreseeing(store, base.now_ms).handler(),
     )
     return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
-
-
-def _schedule_verbs(schedules: Schedules, engine: Engine) -> Mapping[str, Verb]:
-    of_many = BatchCalls(schedules, engine), PruneCalls(schedules, engine)
-    each = (ScheduleCalls(schedules, engine), *of_many, BackfillCalls(schedules.backfills, engine))
-    return {name: verb for calls in each for name, verb in calls.verbs().items()}
 
 
 def _api_server(

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from time import monotonic
+from typing import Any
+
+from google.protobuf.message import Message
 
 from timerd.core.schedules.zones import OwnZones
 from timerd.ports import Store
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.holding.driving import Performs
+from timerd.services.schedules.backfill_calls import BackfillCalls
+from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.known_definitions import KnownDefinitions
 from timerd.services.schedules.passing import OtherInstances
+from timerd.services.schedules.prune_calls import PruneCalls
 from timerd.services.schedules.rebalancing import Rebalancing
 from timerd.services.schedules.rosters import Rosters
+from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.schedule_stats import ScheduleStats
 from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.slot_work import SlotWorker
@@ -48,6 +55,12 @@ class Recurring:
         self.rosters = Rosters(self.schedules.world, self._runner)
         self.rebalancing = Rebalancing(self.schedules, self._runner)
         self.sweep = ZoneSweep(store, self._runner, self.schedules.world, is_single=is_single, holds=holds)
+
+    def verbs(self, engine: Engine) -> dict[str, Callable[[Any], Awaitable[Message]]]:
+        """Of ScheduleService."""
+        of_many = BatchCalls(self.schedules, engine), PruneCalls(self.schedules, engine)
+        each = (ScheduleCalls(self.schedules, engine), *of_many, BackfillCalls(self.schedules.backfills, engine))
+        return {name: verb for calls in each for name, verb in calls.verbs().items()}
 
     def ticks(self, delivery: Delivery, others: OtherInstances | None) -> TickWorker:
         """`others`: work what this instance may not compute."""
