@@ -33,7 +33,7 @@ from tests.process.clockstep import ClockStep
 _EXAMPLES = 10
 _SCHEMA_S = 120.0
 _KEYSPACE = "timerd_chaos"
-_OF_EACH = 3
+_OF_EACH = 2
 
 
 def parsed() -> argparse.Namespace:

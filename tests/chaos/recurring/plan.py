@@ -20,7 +20,7 @@ _PERIODS_S = (3, 4, 5, 6, 10, 12)
 _JITTER_S = 0.7
 _MOST = 12
 # Of those that come every second.
-_STEADY = 4
+_STEADY = 3
 
 
 @dataclass(frozen=True, slots=True)
