@@ -145,6 +145,8 @@ class Run:
         try:
             self._stage.caller.tell("end")
             self._until(lambda: not self._stage.caller.is_running(), "all calls are answered", _END_S)
+            code = self._stage.caller.wait()
+            assert code == 0, f"The caller failed: {self._stage.caller.errors()[-2000:]}"
             self._until(self._is_quiet(), "nothing comes any more of what is paused", _END_S)
             self._until(self._is_on_time, "the others come on time")
         except (TimeoutError, AssertionError) as error:
