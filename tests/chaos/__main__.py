@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.chaos.all_faults import ALL_FAULTS, possible
 from tests.chaos.ring import NODES, ring
-from tests.chaos.run import Report, Round, Run
+from tests.chaos.run import Report, Run
 from tests.chaos.stage import Setting, Stage
 from tests.engines.cassandra_node import DATACENTER, CassandraNode, NodeFailed, answers
 from tests.engines.finding import Found
@@ -84,17 +84,23 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-class Results:
-    """Lines of JSON, appended."""
+class Played(Protocol):
+    """A round."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
+    @property
+    def record(self) -> dict[str, Any]: ...
+
+
+class Results:
+    """Lines of JSON, appended. `load`: what the run is of, beside its seed."""
+
+    def __init__(self, given: argparse.Namespace, **load: int) -> None:
         given.results.parent.mkdir(parents=True, exist_ok=True)
         self._path: Path = given.results
-        always = {"commit": given.commit or commit(), "seed": given.seed, "tasks": given.tasks, "nodes": given.nodes}
-        self._always = {**always, "ttl_ms": given.ttl_ms}
+        self._always = {"commit": given.commit or commit(), "seed": given.seed, **load, "ttl_ms": given.ttl_ms}
         self._count = 0
 
-    def round(self, each: Round) -> None:
+    def round(self, each: Played) -> None:
         self._count += 1
         print(f"{self._count:3d} {time.strftime('%H:%M:%S')} {each}", file=sys.stderr, flush=True)
         self.add({"round": self._count, **each.record})
@@ -176,7 +182,7 @@ def main() -> int:
     given = parsed()
     # Also `kill` ends all that was started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    results = Results(given)
+    results = Results(given, tasks=given.tasks, nodes=given.nodes)
     with tempfile.TemporaryDirectory(prefix="timerd-chaos-", ignore_cleanup_errors=True) as temporary:
         folder = given.keep or Path(temporary)
         if given.keep:

@@ -14,10 +14,36 @@ LATE_MS = 1_000
 SWEPT_MS = 150
 
 
-class Books:
+class Arrivals:
+    """When something arrived, how late, and by whose token: by that a fault is known to have left its trace."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[str, int] = {}
+        # When a delivery came by a higher token than the one before it of its scope.
+        self.take_overs_ms: list[float] = []
+        # (when it arrived, how late) of first deliveries that were late; `swept`: later than a hint takes.
+        self.late: list[tuple[float, float]] = []
+        self.swept: list[tuple[float, float]] = []
+        self.arrived_ms: list[float] = []
+
+    def came(self, at_ms: float, scope: str, token: int) -> None:
+        self.arrived_ms.append(at_ms)
+        if token > (before := self._tokens.get(scope, token)):
+            self.take_overs_ms.append(at_ms)
+        self._tokens[scope] = max(before, token)
+
+    def came_first(self, at_ms: float, late_ms: float) -> None:
+        if late_ms > SWEPT_MS:
+            self.swept.append((at_ms, late_ms))
+        if late_ms > LATE_MS:
+            self.late.append((at_ms, late_ms))
+
+
+class Books(Arrivals):
     """Keeps little of what has arrived, so that a long run can be followed."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._readers: dict[Path, LogReader] = {}
         # Not arrived yet, by number.
         self._calls: dict[int, list[CallRecord]] = defaultdict(list)
@@ -27,14 +53,8 @@ class Books:
         self.over: set[str] = set()
         # The task that each delivery was of.
         self._seen: dict[str, str] = {}
-        self._tokens: dict[str, int] = {}
-        # When a delivery came by a higher token than the one before it of its scope, and which were made again.
-        self.take_overs_ms: list[float] = []
+        # Those that were made again.
         self.repeats: list[DeliveryRecord] = []
-        # (when it arrived, how late) of first deliveries that were late; `swept`: later than a hint takes.
-        self.late: list[tuple[float, float]] = []
-        self.swept: list[tuple[float, float]] = []
-        self.arrived_ms: list[float] = []
 
     def follow(self, logs: Iterable[Path]) -> None:
         for log in logs:
@@ -58,15 +78,8 @@ class Books:
         if each.number not in self._arrived:
             self._arrived.add(each.number)
             asked_ms = max((call.asked_ms for call in self._calls.pop(each.number, [])), default=0)
-            late_ms = each.received_ms - max(each.fire_at_ms, asked_ms)
-            if late_ms > SWEPT_MS:
-                self.swept.append((each.received_ms, late_ms))
-            if late_ms > LATE_MS:
-                self.late.append((each.received_ms, late_ms))
-        self.arrived_ms.append(each.received_ms)
-        if each.fencing_token > (before := self._tokens.get(each.fencing_scope, each.fencing_token)):
-            self.take_overs_ms.append(each.received_ms)
-        self._tokens[each.fencing_scope] = max(before, each.fencing_token)
+            self.came_first(each.received_ms, each.received_ms - max(each.fire_at_ms, asked_ms))
+        self.came(each.received_ms, each.fencing_scope, each.fencing_token)
 
     def owed(self, until_ms: float) -> list[int]:
         """What must have arrived by then and has not."""

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.chaos.books import Books
-from tests.chaos.stage import LOST_LEASE, NAMES, Stage
+from tests.chaos.books import Arrivals
+from tests.chaos.stage import LOST_LEASE, NAMES, Cluster
 from timerd.client import SyncClient
 from timerd.demo.records import now_ms
 
@@ -41,9 +41,9 @@ class Hit:
     answers: list[tuple[str, float]] = field(default_factory=list)
 
 
-Inflict = Callable[[Stage, Random], Hit]
+Inflict = Callable[[Cluster, Random], Hit]
 # What is seen of it, by name, once the round is over: all must be more than 0.
-Trace = Callable[[Stage, Books, Hit], dict[str, int]]
+Trace = Callable[[Cluster, Arrivals, Hit], dict[str, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Fault:
     nodes: tuple[int, ...] = (1, 3)
 
 
-def began(stage: Stage, *victims: str) -> Hit:
+def began(stage: Cluster, *victims: str) -> Hit:
     return Hit(now_ms(), 0.0, victims, stage.log_ends())
 
 
@@ -67,14 +67,14 @@ def healed(hit: Hit, note: str = "") -> Hit:
     return hit
 
 
-def _beyond_ttl_s(stage: Stage, rng: Random) -> float:
+def _beyond_ttl_s(stage: Cluster, rng: Random) -> float:
     return rng.uniform(*_BEYOND_TTL) * stage.setting.ttl_ms / 1000
 
 
 # -- instances --------------------------------------------------------------------------------------------------------
 
 
-def kill(stage: Stage, rng: Random) -> Hit:
+def kill(stage: Cluster, rng: Random) -> Hit:
     """Its name is free again when its lease is over."""
     victim = rng.choice(NAMES)
     process = stage.seats[victim].process
@@ -85,7 +85,7 @@ def kill(stage: Stage, rng: Random) -> Hit:
     return healed(hit)
 
 
-def kill_and_start(stage: Stage, rng: Random) -> Hit:
+def kill_and_start(stage: Cluster, rng: Random) -> Hit:
     """At once, as a supervisor does it."""
     victim = rng.choice(NAMES)
     process = stage.seats[victim].process
@@ -95,7 +95,7 @@ def kill_and_start(stage: Stage, rng: Random) -> Hit:
     return healed(hit)
 
 
-def pause(stage: Stage, rng: Random) -> Hit:
+def pause(stage: Cluster, rng: Random) -> Hit:
     victim = rng.choice(NAMES)
     hit = began(stage, victim)
     stage.seats[victim].process.signal(signal.SIGSTOP)
@@ -104,7 +104,7 @@ def pause(stage: Stage, rng: Random) -> Hit:
     return healed(hit)
 
 
-def roll(stage: Stage, rng: Random) -> Hit:
+def roll(stage: Cluster, rng: Random) -> Hit:
     """All instances, one after the other, by SIGTERM."""
     names = rng.sample(NAMES, len(NAMES))
     hit = began(stage, *names)
@@ -116,7 +116,7 @@ def roll(stage: Stage, rng: Random) -> Hit:
     return healed(hit, "" if not any(codes) else f"exit codes {codes}")
 
 
-def step_clock(stage: Stage, rng: Random) -> Hit:
+def step_clock(stage: Cluster, rng: Random) -> Hit:
     """There and back, of one instance, before it believes the new time (`clock_stable`)."""
     assert stage.setting.clock is not None
     victim = NAMES[0]
@@ -133,7 +133,7 @@ def step_clock(stage: Stage, rng: Random) -> Hit:
 # -- the store and the network ----------------------------------------------------------------------------------------
 
 
-def freeze_store(stage: Stage, _: Random) -> Hit:
+def freeze_store(stage: Cluster, _: Random) -> Hit:
     hit = began(stage, *NAMES)
     for node in stage.setting.nodes:
         node.signal(signal.SIGSTOP)
@@ -143,7 +143,7 @@ def freeze_store(stage: Stage, _: Random) -> Hit:
     return healed(hit)
 
 
-def cut_from_store(stage: Stage, rng: Random) -> Hit:
+def cut_from_store(stage: Cluster, rng: Random) -> Hit:
     """Half of the times connections break, half of the times nothing arrives any more."""
     victim, is_cut = rng.choice(NAMES), rng.random() < 0.5
     road = stage.seats[victim].to_store
@@ -154,7 +154,7 @@ def cut_from_store(stage: Stage, rng: Random) -> Hit:
     return healed(hit, "cut" if is_cut else "held")
 
 
-def cut_from_others(stage: Stage, rng: Random) -> Hit:
+def cut_from_others(stage: Cluster, rng: Random) -> Hit:
     """One that nobody reaches, or nobody anybody."""
     victims = NAMES if rng.random() < 0.5 else (rng.choice(NAMES),)
     is_cut = rng.random() < 0.5
@@ -168,7 +168,7 @@ def cut_from_others(stage: Stage, rng: Random) -> Hit:
     return healed(hit, "cut" if is_cut else "held")
 
 
-def slow_network(stage: Stage, rng: Random) -> Hit:
+def slow_network(stage: Cluster, rng: Random) -> Hit:
     """Each piece takes 0.2 s, to the store and to the others."""
     victim = rng.choice(NAMES)
     roads = (stage.seats[victim].to_store, stage.seats[victim].to_it)
@@ -181,7 +181,7 @@ def slow_network(stage: Stage, rng: Random) -> Hit:
     return healed(hit)
 
 
-def no_hints(stage: Stage, _: Random) -> Hit:
+def no_hints(stage: Cluster, _: Random) -> Hit:
     """Nobody hears of new rows, by neither way: sweeps must find them."""
     assert stage.setting.redis is not None
     hit = began(stage, *NAMES)
@@ -195,7 +195,7 @@ def no_hints(stage: Stage, _: Random) -> Hit:
     return healed(hit)
 
 
-def redis_away(stage: Stage, rng: Random) -> Hit:
+def redis_away(stage: Cluster, rng: Random) -> Hit:
     """Killed, and empty when it comes back; meanwhile one instance is reached by nobody."""
     assert stage.setting.redis is not None
     victim = rng.choice(NAMES)
@@ -211,7 +211,7 @@ def redis_away(stage: Stage, rng: Random) -> Hit:
 # -- workers ----------------------------------------------------------------------------------------------------------
 
 
-def no_workers(stage: Stage, _: Random) -> Hit:
+def no_workers(stage: Cluster, _: Random) -> Hit:
     """Of one queue, those of the other go on."""
     hit = began(stage)
     stage.sdk.kill()
@@ -223,52 +223,52 @@ def no_workers(stage: Stage, _: Random) -> Hit:
 # -- traces -----------------------------------------------------------------------------------------------------------
 
 
-def _take_overs(books: Books, hit: Hit) -> int:
+def _take_overs(books: Arrivals, hit: Hit) -> int:
     return sum(at_ms >= hit.hit_ms for at_ms in books.take_overs_ms)
 
 
-def taken_over(_: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def taken_over(_: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     return {"take-overs": _take_overs(books, hit)}
 
 
-def lapsed(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def lapsed(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     said = stage.said(LOST_LEASE, hit.log_ends, hit.victims)
     return {"leases dropped": said, "take-overs": _take_overs(books, hit)}
 
 
-def handed_over(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def handed_over(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     said = stage.said("is handed over to", hit.log_ends)
     return {"handed over": said, "take-overs": _take_overs(books, hit)}
 
 
-def distrusted(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def distrusted(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     """The fault itself waits for it."""
     return {"clock distrusted": 1}
 
 
-def store_silent(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def store_silent(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     return {"store silent": stage.said(_STORE_SILENT, hit.log_ends, hit.victims)}
 
 
-def peers_silent(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def peers_silent(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     return {"peers silent": stage.said(_PEER_SILENT, hit.log_ends)}
 
 
-def slowed(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def slowed(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     return {"late": sum(at_ms >= hit.hit_ms for at_ms, _ in books.late)}
 
 
-def redis_silent(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def redis_silent(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     return {"redis silent": stage.said(_REDIS_SILENT, hit.log_ends)}
 
 
-def hints_lost(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def hints_lost(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     """What was scheduled for a moment later, and found by a sweep after that moment."""
     found = sum(at_ms >= hit.hit_ms for at_ms, _ in books.swept)
     return {"peers silent": stage.said(_PEER_SILENT, hit.log_ends), "sweep rescues": found}
 
 
-def waited(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def waited(stage: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     return {"waited for workers": sum(at_ms >= hit.healed_ms for at_ms, _ in books.late)}
 
 

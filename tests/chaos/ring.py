@@ -16,9 +16,9 @@ from typing import NamedTuple
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from tests.chaos.books import Books
+from tests.chaos.books import Arrivals
 from tests.chaos.faults import Fault, Hit, began, healed
-from tests.chaos.stage import NAMES, Stage
+from tests.chaos.stage import NAMES, Cluster
 from tests.engines.cassandra_node import CassandraNode, is_taken
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -53,7 +53,7 @@ def ring() -> Iterator[tuple[CassandraNode, ...]]:
             node.stop()
 
 
-def asked(stage: Stage) -> list[Answer]:
+def asked(stage: Cluster) -> list[Answer]:
     """Each instance is asked once to take a task in, by a caller that does not repeat."""
     template = task_pb2.TaskTemplate(queue="nobody")
     order = pb.ScheduleRequest(template=template, payload=b"x", delay=Duration(seconds=86_400))
@@ -70,7 +70,7 @@ def asked(stage: Stage) -> list[Answer]:
     return answers
 
 
-def _away(stage: Stage, victims: Sequence[CassandraNode], hit: Hit) -> Hit:
+def _away(stage: Cluster, victims: Sequence[CassandraNode], hit: Hit) -> Hit:
     for node in victims:
         node.kill()
     until_s = time.monotonic() + _AWAY_S
@@ -85,7 +85,7 @@ def _away(stage: Stage, victims: Sequence[CassandraNode], hit: Hit) -> Hit:
     return healed(hit)
 
 
-def _asked_until(stage: Stage, until_s: float) -> list[tuple[str, float]]:
+def _asked_until(stage: Cluster, until_s: float) -> list[tuple[str, float]]:
     """The first round may still meet connections to nodes that are gone."""
     answers: list[Answer] = []
     while time.monotonic() < until_s:
@@ -93,22 +93,22 @@ def _asked_until(stage: Stage, until_s: float) -> list[tuple[str, float]]:
     return [(each.code.name, each.after_ms) for each in answers]
 
 
-def one_node(stage: Stage, rng: Random) -> Hit:
+def one_node(stage: Cluster, rng: Random) -> Hit:
     return _away(stage, [rng.choice(stage.setting.nodes)], began(stage, *NAMES))
 
 
-def two_nodes(stage: Stage, rng: Random) -> Hit:
+def two_nodes(stage: Cluster, rng: Random) -> Hit:
     return _away(stage, rng.sample(stage.setting.nodes, 2), began(stage, *NAMES))
 
 
-def served(_: Stage, books: Books, hit: Hit) -> dict[str, int]:
+def served(_: Cluster, books: Arrivals, hit: Hit) -> dict[str, int]:
     """Without one node all goes on."""
     said = [code for code, _ in hit.answers]
     delivered = sum(hit.hit_ms <= at_ms <= hit.healed_ms for at_ms in books.arrived_ms)
     return {"taken in meanwhile": said.count("OK"), "delivered meanwhile": delivered}
 
 
-def refused(_: Stage, __: Books, hit: Hit) -> dict[str, int]:
+def refused(_: Cluster, __: Arrivals, hit: Hit) -> dict[str, int]:
     """Without two, nothing."""
     said = [code for code, _ in hit.answers]
     return {"refused": sum(said.count(code.name) for code in _REFUSED)}

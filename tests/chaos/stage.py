@@ -103,13 +103,60 @@ class Seat:
         return len(re.findall(pattern, self.process.errors()[since:]))
 
 
-class Stage:
-    def __init__(self, setting: Setting) -> None:
+class Cluster:
+    """Three instances, and the roads that lead to them. `watch` follows what callers ask in the files `asked`."""
+
+    # A worker that a fault may take away.
+    sdk: Child
+
+    def __init__(self, setting: Setting, asked: Sequence[Path]) -> None:
         self.setting = setting
         self.roads = Roads()
         self.seats = {name: Seat(name, setting, self.roads) for name in NAMES}
-        asked = [setting.folder / f"asked-{n}.log" for n in range(CALLERS)]
         self.watch = Watch(*asked)
+
+    def target(self, first: int) -> str:
+        """All instances, another one first for each: who loses one goes on with the next."""
+        addresses = [seat.address for seat in self.seats.values()]
+        first %= len(addresses)
+        return "ipv4:" + ",".join(addresses[first:] + addresses[:first])
+
+    def sdk_again(self) -> None:
+        """Another worker in the place of the one that was killed."""
+        raise NotImplementedError
+
+    def log_ends(self) -> dict[str, int]:
+        return {name: len(seat.process.errors()) for name, seat in self.seats.items()}
+
+    def said(self, pattern: str, since: dict[str, int], names: Sequence[str] = NAMES) -> int:
+        return sum(self.seats[name].said(pattern, since[name]) for name in names)
+
+    def lapses_ms(self) -> list[float]:
+        """When an instance said that its lease was over, also where nobody had done anything to it: on a machine that
+        is too busy it is paused as if by SIGSTOP."""
+        return [
+            datetime.fromisoformat(line["time"]).timestamp() * 1000
+            for seat in self.seats.values()
+            for line in map(json.loads, filter(is_lapse, seat.process.errors().splitlines()))
+        ]
+
+    @contextmanager
+    def instances(self) -> Iterator[None]:
+        processes = [seat.process for seat in self.seats.values()]
+        try:
+            start_all(processes)
+            yield
+        finally:
+            end_all(processes)
+            self.roads.close()
+
+
+class Stage(Cluster):
+    """With callers and workers of single tasks."""
+
+    def __init__(self, setting: Setting) -> None:
+        asked = [setting.folder / f"asked-{n}.log" for n in range(CALLERS)]
+        super().__init__(setting, asked)
         self.caller_logs = [setting.folder / f"caller-{n}.log" for n in range(CALLERS)]
         self.callers = [self._caller(n, asked[n]) for n in range(CALLERS)]
         self.worker_logs: list[Path] = []
@@ -117,12 +164,6 @@ class Stage:
         for _ in range(HOLDERS):
             self.add_holder()
         self.sdk = self._sdk()
-
-    def target(self, first: int) -> str:
-        """All instances, another one first for each: who loses one goes on with the next."""
-        addresses = [seat.address for seat in self.seats.values()]
-        first %= len(addresses)
-        return "ipv4:" + ",".join(addresses[first:] + addresses[:first])
 
     def _caller(self, n: int, asked: Path) -> Child:
         setting, log = self.setting, self.caller_logs[n]
@@ -173,34 +214,16 @@ class Stage:
         for caller in self.callers:
             caller.tell(f"{what} {-(-count // CALLERS)}")
 
-    def log_ends(self) -> dict[str, int]:
-        return {name: len(seat.process.errors()) for name, seat in self.seats.items()}
-
-    def said(self, pattern: str, since: dict[str, int], names: Sequence[str] = NAMES) -> int:
-        return sum(self.seats[name].said(pattern, since[name]) for name in names)
-
-    def lapses_ms(self) -> list[float]:
-        """When an instance said that its lease was over, also where nobody had done anything to it: on a machine that
-        is too busy it is paused as if by SIGSTOP."""
-        return [
-            datetime.fromisoformat(line["time"]).timestamp() * 1000
-            for seat in self.seats.values()
-            for line in map(json.loads, filter(is_lapse, seat.process.errors().splitlines()))
-        ]
-
     def handed_over(self) -> list[HandedOver]:
         return [each for seat in self.seats.values() for each in handed_over_of(seat.process.errors())]
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        instances = [seat.process for seat in self.seats.values()]
-        try:
-            start_all(instances)
-            for child in (*self.holders, self.sdk, *self.callers):
-                child.start()
-            yield
-        finally:
-            for child in (*self.callers, self.sdk, *self.holders):
-                child.kill()
-            end_all(instances)
-            self.roads.close()
+        with self.instances():
+            try:
+                for child in (*self.holders, self.sdk, *self.callers):
+                    child.start()
+                yield
+            finally:
+                for child in (*self.callers, self.sdk, *self.holders):
+                    child.kill()

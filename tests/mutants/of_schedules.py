@@ -29,6 +29,37 @@ MUTANTS = (
         tests=(HISTORIES,),
     ),
     Mutant(
+        name="next-old-instant-waited-for",
+        guarantee="S1",
+        file=CHANGES,
+        old="    reached_ms = min(later[0].instant_ms - 1, now_ms) if later else entry.cur_ms\n",
+        new="    reached_ms = later[0].instant_ms - 1 if later else entry.cur_ms\n",
+        breaks="an update to a shorter period loses what comes before the next instant of the longer one",
+        tests=(
+            HISTORIES,
+            f"{STORY}::test_an_update_to_a_shorter_period_loses_nothing_before_the_next_instant_of_the_longer_one",
+        ),
+    ),
+    Mutant(
+        name="counted-when-done",
+        guarantee="S1",
+        file=PLANNING,
+        old="    if not entry.remaining:\n"
+        '        return replace(entry, seq=entry.seq + 1, win=0, error="", tick=(), state=ScheduleState.DONE)\n',
+        new="",
+        breaks="a schedule that had all its tasks counts each later instant as missed, after a pause",
+        tests=(f"{STORY}::test_one_that_is_done_is_changed_and_deleted_as_every_other_one",),
+    ),
+    Mutant(
+        name="done-and-stuck",
+        guarantee="S3",
+        file=PLANNING,
+        old="    nexts = [*chosen[1:], next_ms or LAST_MS][: len(chosen)]\n",
+        new="    nexts = [*chosen[1:], next_ms or LAST_MS]\n",
+        breaks="a schedule that is done and was changed fails for ever",
+        tests=(f"{STORY}::test_one_that_is_done_is_changed_and_deleted_as_every_other_one",),
+    ),
+    Mutant(
         name="missed-not-counted",
         guarantee="S1",
         file=PLANNING,

@@ -126,7 +126,6 @@ class Force:
     state: ScheduleState
     kind: int
     since_ms: int
-    cur_ms: int
 
 
 @dataclass
@@ -408,7 +407,7 @@ class History:
             self.store.find_entries([definition_key("default", "it", entry.uid, entry.revision, entry.attempt)])
         )
         kind = int(Definition.from_bytes(stored).payload) if stored is not None else 0
-        self.forces.append(Force(entry.revision, entry.state, kind, entry.since_ms, entry.cur_ms))
+        self.forces.append(Force(entry.revision, entry.state, kind, entry.since_ms))
         self.log.append(
             f"{self.now_ms - START_MS} revision {entry.revision} {entry.state} from {entry.since_ms - START_MS}"
         )
@@ -439,8 +438,8 @@ class History:
         due: set[int] = set()
         for force, end_ms in zip(self.forces, ends, strict=True):
             if force.state is ScheduleState.ACTIVE:
-                times, at_ms = Periods(EVERY_MS[force.kind]), max(force.since_ms, force.cur_ms)
-                due |= {each for each in times.after(at_ms, 100) if each <= min(end_ms, END_MS)}
+                times = Periods(EVERY_MS[force.kind])
+                due |= {each for each in times.after(force.since_ms, 100) if each <= min(end_ms, END_MS)}
         return due
 
 

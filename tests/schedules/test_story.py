@@ -9,6 +9,7 @@ import pytest
 from tests.schedules.story import START, Story, day
 from timerd.client import Aborted, AlreadyExists, InvalidTask, NotFound, ScheduleState, TaskState
 from timerd.core.protocol import Procedure
+from timerd.core.recurrence import Recurrence
 from timerd.model.errors import StoreUnknown
 from timerd.model.schedules import Tick
 from timerd.services.schedules import ticking
@@ -52,6 +53,36 @@ async def test_an_update_takes_effect_at_one_moment(story: Story) -> None:
         (timedelta(seconds=45), b"new"),
         (timedelta(seconds=60), b"new"),
     ]
+
+
+async def test_an_update_to_a_shorter_period_loses_nothing_before_the_next_instant_of_the_longer_one(
+    story: Story,
+) -> None:
+    await story.work()
+    await story.schedules.create("often", queue="reports", every=60, catch_up="all")
+    await story.server.advance(seconds=65)
+    await story.schedules.update("often", every=10)
+    await story.server.advance(seconds=60)
+    assert [(at - START).seconds for at, _ in story.came] == [60, 70, 80, 90, 100, 110, 120]
+
+
+async def test_an_update_looks_at_no_instant_that_is_long_over(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each second since the last daily one would be a long time for the loop."""
+    await story.work()
+    await story.schedules.create("daily", queue="reports", cron="0 0 * * *")
+    await story.server.advance(hours=30)
+    looks, after = 0, Recurrence.after
+
+    def counting(self: Recurrence, instant_ms: int, count: int) -> list[int]:
+        nonlocal looks
+        looks += 1
+        return after(self, instant_ms, count)
+
+    monkeypatch.setattr(Recurrence, "after", counting)
+    await story.schedules.update("daily", every=1)
+    await story.server.advance(seconds=5)
+    assert len(story.came) == 1 + 5
+    assert looks < 500
 
 
 async def test_a_pause_stops_it_and_a_resume_goes_on_with_the_next_instant(story: Story) -> None:
@@ -125,6 +156,25 @@ async def test_it_is_done_after_its_number_of_tasks(story: Story) -> None:
     assert len(story.came) == 3
     done = await story.schedules.get("thrice")
     assert (done.state, done.created) == (ScheduleState.DONE, 3)
+
+
+@pytest.mark.parametrize("last", ["of as many as there may be", "of its times"])
+async def test_one_that_is_done_is_changed_and_deleted_as_every_other_one(story: Story, last: str) -> None:
+    await story.work()
+    most = {"max_count": 3} if "many" in last else {"end": START + timedelta(seconds=31)}
+    await story.schedules.create("thrice", queue="reports", every=10, **most)
+    await story.server.advance(minutes=3)
+    await story.schedules.update("thrice", payload="new")
+    await story.server.advance(minutes=3)
+    assert (await story.schedules.get("thrice")).state is ScheduleState.DONE
+    await story.schedules.update("thrice", payload="newer")
+    await story.schedules.pause("thrice")
+    await story.server.advance(minutes=3)
+    await story.schedules.resume("thrice", catch_up=True)
+    await story.server.advance(minutes=1)
+    seen = await story.schedules.get("thrice")
+    await story.schedules.delete("thrice")
+    assert (len(story.came), seen.created, seen.missed) == (3, 3, 0)
 
 
 async def test_a_limit_counts_what_an_update_withdraws_back(story: Story) -> None:

@@ -269,7 +269,7 @@ def _bring_into_force(
 ) -> Procedure[None]:
     """The definition, THEN the first tick, THEN the cas, which also notes all that is ahead, not the last window
     alone."""
-    cur_ms = wanted.cur_ms if wanted.cur_ms is not None else _reached(entry, now_ms)
+    cur_ms = wanted.cur_ms if wanted.cur_ms is not None else _reached(entry, wanted.definition, now_ms)
     if wanted.definition.spec.fixed_delay_ms:
         # What is withdrawn comes at another time.
         cur_ms = min(cur_ms, now_ms)
@@ -314,10 +314,12 @@ def _bring_into_force(
         )
 
 
-def _reached(entry: Schedule, now_ms: int) -> int:
-    """The last instant that fires up to now."""
+def _reached(entry: Schedule, wanted: Definition, now_ms: int) -> int:
+    """From where the next revision goes on: behind the last instant that fires up to now. The next one that is recorded
+    is too far, for the next revision may have others before it; and no instant is looked at that fires before now."""
     later = [slot for slot in entry.ahead.slots if slot.fire_at_ms > now_ms]
-    return later[0].instant_ms - 1 if later else entry.cur_ms
+    reached_ms = min(later[0].instant_ms - 1, now_ms) if later else entry.cur_ms
+    return max(reached_ms, now_ms - wanted.spec.jitter_ms)
 
 
 def _overlap(state: OverlapState, wanted: Change) -> OverlapState:

@@ -78,7 +78,10 @@ def outlook(entry: Schedule, definition: Definition, times: SpecTimes, now_ms: i
 
 
 def plan(entry: Schedule, definition: Definition, times: SpecTimes, world: World, tick: Tick) -> Schedule:
-    """W1: the next record after that of tick `tick`. Without a further instant there is no tick, and it is DONE."""
+    """W1: the next record after that of tick `tick`. Without a further instant there is no tick, and it is DONE; so
+    it is where a change finds as many tasks as there may be."""
+    if not entry.remaining:
+        return replace(entry, seq=entry.seq + 1, win=0, error="", tick=(), state=ScheduleState.DONE)
     seen = outlook(entry, definition, times, world.now_ms())
     if seen.walked_to_ms:
         return walked(entry, seen, world, tick)
@@ -128,9 +131,8 @@ def _recorded(
     chosen = _chosen(entry, upcoming, now_ms)
     next_ms = upcoming[len(chosen)] if len(chosen) < len(upcoming) else 0
     remaining = entry.remaining - len(chosen) if entry.remaining >= 0 else -1
-    slots = [
-        slot_of(entry, times, world, *each) for each in zip(chosen, [*chosen[1:], next_ms or LAST_MS], strict=True)
-    ]
+    nexts = [*chosen[1:], next_ms or LAST_MS][: len(chosen)]
+    slots = [slot_of(entry, times, world, *each) for each in zip(chosen, nexts, strict=True)]
     if slots and missed:
         slots[0] = slots[0]._replace(missed=missed)
     ahead = ahead_of(entry, slots, next_ms, now_ms)
