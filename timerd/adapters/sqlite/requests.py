@@ -44,6 +44,8 @@ class Requests:
         self._stored: dict[bytes, bytes] = {}
         # Of what is remembered in this commit, until when beyond a day.
         self._kept_until_ms: Mapping[bytes, int] = {}
+        # The registers for that, which are written together.
+        self._kept: list[tuple[object, ...]] = []
         # When the oldest block expires, as far as it is known.
         self._expires_ms = 0
 
@@ -69,10 +71,10 @@ class Requests:
     def remember(self, prefix: bytes, reply: bytes) -> None:
         self._remembered[prefix] = reply
         if until_ms := self._kept_until_ms.get(prefix):
-            row = (Table.KEYS.value, request_key(prefix).name, until_ms, reply)
-            self._connection.execute("INSERT OR IGNORE INTO registers VALUES (?,?,?,?)", row)
+            self._kept.append((Table.KEYS.value, request_key(prefix).name, until_ms, reply))
 
     def flush(self, now_ms: int) -> None:
+        insert_rows(self._connection, "INSERT OR IGNORE INTO registers", self._kept)
         left = {prefix: reply for prefix, reply in self._remembered.items() if prefix not in self._claimed}
         self._forget_commit()
         if left:
@@ -107,6 +109,7 @@ class Requests:
     def _forget_commit(self) -> None:
         self._remembered.clear()
         self._stored.clear()
+        self._kept.clear()
         self._claimed, self._kept_until_ms = {}, {}
 
     def forget(self) -> None:
@@ -132,13 +135,16 @@ def read_replies(connection: sqlite3.Connection, prefixes: Sequence[bytes], now_
     return [stored.get(prefix) for prefix in prefixes]
 
 
-_KEPT = "SELECT value FROM registers WHERE kind = ? AND name = ? AND expires_ms > ?"
-
-
 def _read_kept(connection: sqlite3.Connection, prefixes: Iterable[bytes], lasting_ms: int = 0) -> dict[bytes, bytes]:
-    named = ((prefix, (Table.KEYS.value, request_key(prefix).name, lasting_ms)) for prefix in prefixes)
-    found = ((prefix, connection.execute(_KEPT, values).fetchone()) for prefix, values in named)
-    return {prefix: row[0] for prefix, row in found if row is not None}
+    """Of many messages by one statement: at each one the thread may wait for a busy loop."""
+    stored: dict[bytes, bytes] = {}
+    named = iter([(request_key(prefix).name, prefix) for prefix in prefixes])
+    while part := dict(islice(named, _MOST_ASKED)):
+        places = ",".join("?" * len(part))
+        query = f"SELECT name, value FROM registers WHERE kind = ? AND name IN ({places}) AND expires_ms > ?"
+        rows = connection.execute(query, (Table.KEYS.value, *part, lasting_ms)).fetchall()
+        stored.update((part[name], value) for name, value in rows)
+    return stored
 
 
 def _read(connection: sqlite3.Connection, prefixes: Iterable[bytes], lasting_ms: int = 0) -> dict[bytes, bytes]:
