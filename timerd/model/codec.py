@@ -31,9 +31,11 @@ REGULATES = "regulations"
 EXPIRES_AFTER = "expire_after"
 # Of an instance that hands on to the next attempt how far one has come.
 PROGRESS = "progress"
+# Of an instance that starts the tasks of an ordering key one after the other.
+ORDERING_KEY = "ordering_key"
 Number = TypeVar("Number", bound=IntEnum)
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, ORDERING_KEY})
 
 
 def dump_json(value: object) -> bytes:

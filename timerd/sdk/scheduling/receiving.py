@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from timerd.sdk.scheduling.link import Link
 from timerd.sdk.values import (
     Occurrence,
+    OrderFence,
     Progress,
     Span,
     TaskState,
@@ -57,6 +58,8 @@ class ReceivedTask:
         deadline: the instant, in UTC, at which this attempt is over by the task's `expire_after`; or None.
         soft_deadline: the instant, in UTC, from which on the task is late; or None.
         previous_progress: the last progress that an earlier attempt has said before it failed; None where none did.
+        ordering_key: tasks of the queue with the same one are delivered one at a time; empty: the task has none.
+        order_fence: grows along all starts of its ordering key; None where it has none.
     """
 
     payload: bytes
@@ -79,6 +82,8 @@ class ReceivedTask:
     deadline: datetime | None = None
     soft_deadline: datetime | None = None
     previous_progress: Progress | None = None
+    ordering_key: str = ""
+    order_fence: OrderFence | None = None
 
     @classmethod
     def of(cls, task: pb.ReceivedTask) -> ReceivedTask:
@@ -104,6 +109,8 @@ class ReceivedTask:
             _instant(task, "deadline"),
             _instant(task, "soft_deadline"),
             Progress.of(task.previous_progress),
+            task.ordering_key,
+            OrderFence.of(task.order_fence) if task.order_fence else None,
         )
 
 

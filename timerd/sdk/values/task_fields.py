@@ -55,6 +55,9 @@ class TaskOptions:
             ever.
         soft_expire_after: the time from its fire time on after which its delivery is marked `late`, as `expire_after`.
             Default never.
+        ordering_key: tasks of the queue with the same one are delivered one at a time, in the order of their due times
+            and, where these are the same, of the calls; a text of up to 256 characters. A failed one keeps the others
+            waiting for its retries. Default none.
     """
 
     labels: Mapping[str, str] | None = None
@@ -66,6 +69,7 @@ class TaskOptions:
     traceparent: str = ""
     expire_after: Span | None = None
     soft_expire_after: Span | None = None
+    ordering_key: str = ""
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -80,6 +84,7 @@ class TaskKeywords(TypedDict, total=False):
     traceparent: str
     expire_after: Span | None
     soft_expire_after: Span | None
+    ordering_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ class Item:
         traceparent: in place of that of the call.
         expire_after: in place of that of the call.
         soft_expire_after: in place of that of the call.
+        ordering_key: in place of that of the call.
     """
 
     payload: bytes | str
@@ -118,6 +124,7 @@ class Item:
     traceparent: str | None = None
     expire_after: Span | None = None
     soft_expire_after: Span | None = None
+    ordering_key: str | None = None
 
 
 class Template(NamedTuple):
@@ -133,6 +140,7 @@ class Template(NamedTuple):
     traceparent: str = ""
     expire_after_ms: int | None = None
     soft_expire_after_ms: int | None = None
+    ordering_key: str = ""
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -282,6 +290,7 @@ FIELDS: dict[str, Field] = {
     "traceparent": _plain("traceparent", text),
     "expire_after": _span("expire_after_ms", "expire_after"),
     "soft_expire_after": _span("soft_expire_after_ms", "soft_expire_after"),
+    "ordering_key": _plain("ordering_key", text),
 }
 
 
@@ -311,6 +320,7 @@ class TaskInfo:
         history: of `get` and of dead letters: its attempts that failed, the last ten of them, earliest first.
         waiting_for: of `get`: what keeps it from being sent; None where it is not due, with a worker, or over.
         progress: what its handler has said last, see `Delivery.progress`; None where none did.
+        ordering_key: tasks of its queue with the same one are delivered one at a time, in order; empty: it has none.
     """
 
     id: str
@@ -332,6 +342,7 @@ class TaskInfo:
     history: tuple[Attempt, ...] = ()
     waiting_for: WaitsFor | None = None
     progress: Progress | None = None
+    ordering_key: str = ""
 
     @property
     def fire_time(self) -> datetime:
@@ -370,6 +381,7 @@ class TaskInfo:
             history=tuple(map(Attempt.of, task.history)),
             waiting_for=WaitsFor.of(task.waiting_for) if task.HasField("waiting_for") else None,
             progress=Progress.of(task.progress),
+            ordering_key=task.ordering_key,
         )
 
 
