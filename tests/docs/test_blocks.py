@@ -26,6 +26,7 @@ TYPED = (
     *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/schedules.md"),
     *("docs/use/cycles.md", "docs/use/typed.md", "docs/use/regulation.md", "docs/use/set-ups.md"),
 )
+ORDERING = "docs/use/ordering.md"
 # Run by tests/docs/test_webhooks_page.py.
 WEBHOOKS = "docs/use/webhooks.md"
 # Run by tests/docs/test_celery_page.py.
@@ -80,7 +81,7 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, OUTBOX, *TYPED}
+    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, OUTBOX, ORDERING, *TYPED}
     assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
 
 
@@ -112,6 +113,13 @@ def test_schedules(server: Server) -> None:
 def test_cycles(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[3])), server.address, {})
     asyncio.run(work(names["worker"], lambda: {*names["synced"]} == {*range(30)}))
+    names["client"].close()
+
+
+def test_ordering(server: Server) -> None:
+    names = play(blocks.blocks(blocks.read(ORDERING)), server.address, {})
+    asyncio.run(work(names["worker"], lambda: len(names["published"]) == 3))
+    assert [payload for key, payload in names["published"] if key == "doc-42"] == [b"title", b"text"]
     names["client"].close()
 
 

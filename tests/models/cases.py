@@ -50,6 +50,8 @@ HOLDS = [
     "limits",
     "limits LIMIT=2",
     "limits CAPONLY LEAK",
+    "order",
+    "order NCRASH=0 NFAIL=2 NLEAVE=2",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -120,6 +122,12 @@ BROKEN = [
     )),
     *(f"limits {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAK", *BREAKS_THE_LIMIT)),
     *(f"limits CAPONLY {rule}" for rule in BREAKS_THE_LIMIT),
+    *(f"order {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "ACKFREES", "NOLEASE", "PARTBLIND", "LANEBLIND", "LOADFIRST", "EARLYNEXT",
+        "CLOCKORD", "ACCEPTBLIND", "UNKNOWNOK", "RETRYMOVES", "LEAVEEARLY", "LEAVEBLIND", "LATEACCEPT",
+    )),
+    *(f"order ORDERONLY {rule}" for rule in ("LANEBLIND", "LATEACCEPT", "LOADFIRST")),
+    "order NCRASH=2 NPARK=0",
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -141,4 +149,5 @@ QUICK = (
     "outbox NOSEAL",
     "outbox NOTIME",
     "limits NOREPORT",
+    "order EARLYNEXT",
 )

@@ -183,4 +183,43 @@ MUTANTS = (
         breaks="tasks go on failing while the breaker of their queue is open",
         tests=("tests/unit/test_breaker.py::test_one_is_tried_at_a_time_and_three_close_it",),
     ),
+    Mutant(
+        name="two-of-a-key",
+        guarantee="G21",
+        file="timerd/core/ordering/order_keys.py",
+        old="        return not filed.line.blocked and filed.line.first() is filed\n",
+        new="        return filed.line.first() is filed\n",
+        breaks="two tasks of an ordering key are with workers at once",
+        tests=("tests/unit/test_ordering_keys.py::test_what_is_sent_beside_another_key_is_no_second_one_of_it",),
+    ),
+    Mutant(
+        name="next-before-durable",
+        guarantee="G21",
+        file="timerd/core/partition/row_table.py",
+        old="        return self._log.flush()\n",
+        new="        self._rows.ordered.keys.free([key for key, _ in self._log.records.next.ended])\n"
+        "        return self._log.flush()\n",
+        breaks="the next task of a key starts when the end of the one before is known, and a crash takes that back",
+        tests=(
+            "tests/unit/test_ordering_keys.py::test_the_next_one_is_sent_when_the_end_of_the_one_before_is_durable",
+        ),
+    ),
+    Mutant(
+        name="retry-moves",
+        guarantee="G21",
+        file="timerd/core/partition/carry.py",
+        old='    if not int(rows.columns["flags"][row]) & FLAG_ORDERED:\n',
+        new='    if int(rows.columns["flags"][row]) & FLAG_ORDERED:\n',
+        breaks="a retry goes to a later bucket, and those behind it are met first",
+        tests=("tests/unit/test_ordering_keys.py::test_a_retry_stands_where_the_attempt_before_stood",),
+    ),
+    Mutant(
+        name="unread-before-it",
+        guarantee="G21",
+        file="timerd/core/ordering/key_gate.py",
+        old="        if key.position_ms >= sure_ms:\n",
+        new="        if key.position_ms > sure_ms + LOOK_MS * 1_000_000:\n",
+        breaks="a task is sent while one that comes before it has not been read",
+        tests=("tests/unit/test_ordering_keys.py::test_nothing_is_sent_that_may_not_be_the_first",),
+    ),
 )

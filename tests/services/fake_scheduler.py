@@ -6,6 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from timerd.core.dispatch.deliveries import Deliveries
+from timerd.core.partition import Memory
+from timerd.services.holding.read_through import ReadThrough
 from timerd.services.holding.row_finder import RowFinder
 
 
@@ -18,4 +20,6 @@ def scheduler_with(machines: Any, held: object = None, store: Any = None, proced
         procedures=procedures,
         finder=RowFinder(store, machines, procedures),
         deliveries=Deliveries.none(),
+        memory=Memory(1 << 30),
+        read_through=ReadThrough(machines, lambda _: True),
     )

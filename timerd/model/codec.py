@@ -31,13 +31,15 @@ REGULATES = "regulations"
 EXPIRES_AFTER = "expire_after"
 # Of an instance that hands on to the next attempt how far one has come.
 PROGRESS = "progress"
+# Of an instance that starts the tasks of an ordering key one after the other.
+ORDERING_KEY = "ordering_key"
 Number = TypeVar("Number", bound=IntEnum)
 # Of an instance that knows the places of a cycle.
 PLACES = "places"
 # Of an instance whose deliveries say that a result is kept.
 KEEPS_RESULTS = "keep_result"
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS, ORDERING_KEY})
 
 
 def dump_json(value: object) -> bytes:

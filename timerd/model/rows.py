@@ -25,6 +25,7 @@ from timerd.model.task import NO_EXTRA, Extra, Template
 FLAG_MOVED_IN = 1  # the target of a move: fires only where `moves` says that the task lives here
 FLAG_CARRIED = 2  # written by a carry: retry, guard, hand-over
 FLAG_LATE = 4  # its fire_at had passed when it was scheduled
+FLAG_ORDERED = 8  # it has an ordering key, which stands in its extra
 # Later releases may say more of a task in these, so they go where it goes; in the others of a row.
 FLAGS_OF_TASK = 0b0011_1000
 # What these wrote is no repeat of a call, and is found by the way that it went.

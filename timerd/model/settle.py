@@ -70,6 +70,8 @@ class Carry(NamedTuple):
     worker: str = ""
     # What the attempt that failed had said last (model/progress.py).
     progress: str = ""
+    # Of a row that keeps its place: before then it is not sent (model/ordering.py).
+    not_before_ms: int = 0
 
     def to_json(self) -> bytes:
         """As `dump_json` would write it, put together by hand: a worker that dies leaves tens of thousands."""
@@ -80,9 +82,11 @@ class Carry(NamedTuple):
         )  # fmt: skip
 
     def _rest(self) -> bytes:
-        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error, end, sent_ms, worker, progress = self
+        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error = self[:8]
+        end, sent_ms, worker, progress, not_before_ms = self[8:]
         attempt = _attempt(end, sent_ms, worker) if sent_ms or worker or end != AttemptEnd.FAILED else b""
         said = b',"progress":%b' % dump_json(progress) if progress else b""
+        said += b',"not_before_ms":%d' % not_before_ms if not_before_ms else b""
         return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b%b%b}' % (
             position_ms, version, lease_until_ms, failed_at_ms, _text(last_error), attempt, said,
         )  # fmt: skip
@@ -97,9 +101,7 @@ class Carry(NamedTuple):
         return cls(source, CarryReason(stored["reason"]), Partition(*stored["target"]), **rest)
 
 
-_REST = frozenset(
-    ("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error", "end", "sent_ms", "worker", "progress")
-)
+_REST = frozenset(Carry._fields[3:])
 
 
 @lru_cache(maxsize=64)

@@ -144,6 +144,11 @@ class Extra:
     history: str = ""
     # What the attempts before have said last (model/progress.py).
     progress: str = ""
+    # Its place among the tasks of its key is (position, order_base + index) (model/ordering.py).
+    ordering_key: str = ""
+    order_base: int = 0
+    # Of an attempt that follows a failed one: it stands where that stood, and is not sent before this.
+    not_before_ms: int = 0
     kept: str = ""
 
     @property

@@ -68,6 +68,7 @@ class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_REASON_RETRY: _ClassVar[WaitReason]
     WAIT_REASON_LIMIT: _ClassVar[WaitReason]
     WAIT_REASON_BREAKER: _ClassVar[WaitReason]
+    WAIT_REASON_KEY: _ClassVar[WaitReason]
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_PENDING: TaskState
 TASK_STATE_IN_FLIGHT: TaskState
@@ -108,6 +109,7 @@ WAIT_REASON_PAUSED: WaitReason
 WAIT_REASON_RETRY: WaitReason
 WAIT_REASON_LIMIT: WaitReason
 WAIT_REASON_BREAKER: WaitReason
+WAIT_REASON_KEY: WaitReason
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_attempts", "initial_backoff", "multiplier", "max_backoff", "jitter", "attempt_timeout")
@@ -179,7 +181,7 @@ class Progress(_message.Message):
     def __init__(self, fraction: _Optional[float] = ..., cursor: _Optional[bytes] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress", "result")
+    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress", "ordering_key", "result")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +209,7 @@ class Task(_message.Message):
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     namespace: str
@@ -228,8 +231,9 @@ class Task(_message.Message):
     waiting_for: Waiting
     history: _containers.RepeatedCompositeFieldContainer[Attempt]
     progress: Progress
+    ordering_key: str
     result: Result
-    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., result: _Optional[_Union[Result, _Mapping]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "send_time", "end_time", "end", "error", "worker")
@@ -248,16 +252,18 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., send_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[AttemptEnd, str]] = ..., error: _Optional[str] = ..., worker: _Optional[str] = ...) -> None: ...
 
 class Waiting(_message.Message):
-    __slots__ = ("reason", "until", "description", "limit")
+    __slots__ = ("reason", "until", "description", "limit", "task_id")
     REASON_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
     reason: WaitReason
     until: _timestamp_pb2.Timestamp
     description: str
     limit: str
-    def __init__(self, reason: _Optional[_Union[WaitReason, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ..., limit: _Optional[str] = ...) -> None: ...
+    task_id: str
+    def __init__(self, reason: _Optional[_Union[WaitReason, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ..., limit: _Optional[str] = ..., task_id: _Optional[str] = ...) -> None: ...
 
 class Problem(_message.Message):
     __slots__ = ("code", "message", "reason", "retry_after_ms", "field", "only_this_try")

@@ -192,7 +192,7 @@ class DeliveredOccurrence(_message.Message):
     def __init__(self, schedule_id: _Optional[str] = ..., occurrence_id: _Optional[bytes] = ..., instant_ms: _Optional[int] = ..., previous_instant_ms: _Optional[int] = ..., reason: _Optional[_Union[OccurrenceReason, str]] = ..., revision: _Optional[int] = ..., missed_before: _Optional[int] = ...) -> None: ...
 
 class Deliver(_message.Message):
-    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms", "occurrences", "deadlines_ms", "soft_deadlines_ms", "sent_at_ms", "previous_progress")
+    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms", "occurrences", "deadlines_ms", "soft_deadlines_ms", "sent_at_ms", "previous_progress", "ordering_keys", "order_fences")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TEMPLATES_FIELD_NUMBER: _ClassVar[int]
     TEMPLATE_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +212,8 @@ class Deliver(_message.Message):
     SOFT_DEADLINES_MS_FIELD_NUMBER: _ClassVar[int]
     SENT_AT_MS_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FENCES_FIELD_NUMBER: _ClassVar[int]
     queue: str
     templates: _containers.RepeatedCompositeFieldContainer[DeliveryTemplate]
     template_index: _containers.RepeatedScalarFieldContainer[int]
@@ -231,7 +233,9 @@ class Deliver(_message.Message):
     soft_deadlines_ms: _containers.RepeatedScalarFieldContainer[int]
     sent_at_ms: int
     previous_progress: _containers.RepeatedCompositeFieldContainer[_task_pb2.Progress]
-    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ..., occurrences: _Optional[_Iterable[_Union[DeliveredOccurrence, _Mapping]]] = ..., deadlines_ms: _Optional[_Iterable[int]] = ..., soft_deadlines_ms: _Optional[_Iterable[int]] = ..., sent_at_ms: _Optional[int] = ..., previous_progress: _Optional[_Iterable[_Union[_task_pb2.Progress, _Mapping]]] = ...) -> None: ...
+    ordering_keys: _containers.RepeatedScalarFieldContainer[str]
+    order_fences: bytes
+    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ..., occurrences: _Optional[_Iterable[_Union[DeliveredOccurrence, _Mapping]]] = ..., deadlines_ms: _Optional[_Iterable[int]] = ..., soft_deadlines_ms: _Optional[_Iterable[int]] = ..., sent_at_ms: _Optional[int] = ..., previous_progress: _Optional[_Iterable[_Union[_task_pb2.Progress, _Mapping]]] = ..., ordering_keys: _Optional[_Iterable[str]] = ..., order_fences: _Optional[bytes] = ...) -> None: ...
 
 class SettleConfirmed(_message.Message):
     __slots__ = ("sequence", "refused", "problem", "also", "states")
@@ -274,7 +278,7 @@ class ReceiveRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., max_tasks: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReceivedTask(_message.Message):
-    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress", "keep_result")
+    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress", "ordering_key", "order_fence", "keep_result")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -302,6 +306,8 @@ class ReceivedTask(_message.Message):
     DEADLINE_FIELD_NUMBER: _ClassVar[int]
     SOFT_DEADLINE_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FENCE_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     delivery_id: str
@@ -323,8 +329,10 @@ class ReceivedTask(_message.Message):
     deadline: _timestamp_pb2.Timestamp
     soft_deadline: _timestamp_pb2.Timestamp
     previous_progress: _task_pb2.Progress
+    ordering_key: str
+    order_fence: bytes
     keep_result: _duration_pb2.Duration
-    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., order_fence: _Optional[bytes] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReceiveResponse(_message.Message):
     __slots__ = ("tasks",)

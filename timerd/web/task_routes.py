@@ -57,6 +57,7 @@ def _template(call: HttpCall) -> TaskTemplate:
         priority=count_of(headers.get("Timerd-Priority", "0"), "Timerd-Priority"),
         traceparent=headers.get("traceparent", ""),
         on_conflict=ConflictPolicy.Name(_CONFLICTS[conflict] if has_key else 0),
+        ordering_key=headers.get("Timerd-Ordering-Key", ""),
     )
     for name in _SPANS.keys() & call.request.query.keys():
         getattr(template, name).CopyFrom(span_of(call.request.query[name], name))

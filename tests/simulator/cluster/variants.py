@@ -269,4 +269,12 @@ NOTHING_TO_BREAK = {
         ),
         "instances of a cluster lend each other no permits: limits are refused there",
     ),
+    **dict.fromkeys(
+        (
+            *("order ACCEPTBLIND", "order ACKFREES", "order CLOCKORD", "order EARLYNEXT", "order LANEBLIND"),
+            *("order LATEACCEPT", "order LEAVEBLIND", "order LEAVEEARLY", "order LOADFIRST", "order NOLEASE"),
+            *("order ORDERONLY", "order PARTBLIND", "order RETRYMOVES", "order UNKNOWNOK"),
+        ),
+        "ordering keys are refused in a cluster: tests/property/test_ordering_keys.py has them on one instance",
+    ),
 }

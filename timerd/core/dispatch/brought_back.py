@@ -40,6 +40,11 @@ class BroughtBack:
         """By then workers have come back, where they do."""
         self._heard_by_ms = heard_by_ms
 
+    @property
+    def heard_by_ms(self) -> float:
+        """By then workers have come back, where they do."""
+        return self._heard_by_ms
+
     def unplaced(self) -> list[tuple[bytes, Place]]:
         """Those of which nobody knows the queue."""
         return [(delivery_id, place) for delivery_id, (place, _) in self._unplaced.items()]

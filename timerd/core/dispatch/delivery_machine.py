@@ -20,6 +20,7 @@ from timerd.core.dispatch.fair_share import FairShare
 from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
+from timerd.core.dispatch.older_acks import OlderAck, tell_older
 from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.dispatch.sentences import FORGED, LOST, RELEASED, SENT_AGAIN, SILENT, TIMED_OUT, UNBEGUN
 from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Settlement, fail
@@ -74,6 +75,11 @@ class DeliveryMachine:
         self.before = BeforeRestart(self.hand)
         self._given_back = GivenBack()
         self._draining = False
+        self._older_ack: OlderAck | None = None
+
+    def on_older_ack(self, told: OlderAck) -> None:
+        """`told` hears of acks by an attempt that is not the one that a worker has (rule O7)."""
+        self._older_ack = told
 
     @property
     def in_flight(self) -> int:
@@ -358,6 +364,8 @@ class DeliveryMachine:
         return named_in(tokens, self._secret, namespace)
 
     def _ack(self, namespace: str, tokens: bytes, now_ms: int) -> Settlement:
+        if self._older_ack:
+            tell_older(self._flights, self._named(namespace, tokens), self._older_ack)
         ids = short_ids_of(tokens, self._secret, namespace)
         ended, acked, unknown = self._flights.acked(ids, now_ms)
         self.before.end(map(long_id, ids))

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.dispatch.settlement import Failure, letter_of
-from timerd.core.gates import ALL_MAY, DueBatch, End, Fate, Fates, Requeue
+from timerd.core.gates import ALL_MAY, DueBatch, End, Fate, Fates, Hold, Requeue
 from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import RowKey, attempt_of
+from timerd.model.ordering import is_ordered
 from timerd.model.settle import Outcome
 
 # Whose lease ended while nobody could extend it, for its partition changed hands or its server was away, has so long to
@@ -49,7 +50,7 @@ class RedeliveryGate:
         template = rows.template_of(row)
         until_ms = _waits_until_ms(batch, row, self._lease_of(key), self._return_ms, now_ms)
         if until_ms > now_ms:
-            return Requeue(until_ms)
+            return _waits(batch, row, until_ms)
         if attempt_of(key.version) > template.retry.max_attempts:
             failure = Failure(now_ms, rows.extra_of(row).last_error or GONE, end=AttemptEnd.LEASE_ENDED)
             attempts = attempt_of(key.version) - 1
@@ -73,8 +74,13 @@ class OffloadGate:
         for row in self._guard.suspects(batch.due, now_ms):
             until_ms = _waits_until_ms(batch, row, self._lease_of(batch.key(row)), self._return_ms, now_ms)
             if until_ms > now_ms:
-                fates[row] = Requeue(until_ms)
+                fates[row] = _waits(batch, row, until_ms)
         return fates
+
+
+def _waits(batch: DueBatch, row: int, until_ms: int) -> Fate:
+    """A row of an ordering key keeps its place, and its key (rule O5)."""
+    return Hold(until_ms) if is_ordered(batch.due.rows, row) else Requeue(until_ms)
 
 
 def _waits_until_ms(batch: DueBatch, row: int, lease_ms: int, return_ms: int, now_ms: int) -> int:

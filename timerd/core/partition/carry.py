@@ -14,7 +14,7 @@ from timerd.core.taken import Again
 from timerd.model.attempts import FailedAttempt, with_attempt
 from timerd.model.identity import RowKey, attempt_of, next_attempt
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, FLAGS_OF_TASK, RowGroup
+from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, FLAG_ORDERED, FLAGS_OF_TASK, RowGroup
 from timerd.model.settle import Carry, CarryReason
 from timerd.model.task import NO_EXTRA, Extra
 
@@ -49,6 +49,16 @@ def guard_carry(
     return Carry(key, reason, target, position_ms, version, lease_until_ms)
 
 
+def in_place(rows: RowGroup, row: int, source: Partition, carry: Carry) -> Carry:
+    """A row of an ordering key keeps its place (rule O5): a retry is sent later from there. At the lag limit it goes to
+    its queue's backlog, at the same position; other carries leave it where it is."""
+    if not int(rows.columns["flags"][row]) & FLAG_ORDERED:
+        return carry
+    target = backlog_of(rows.one(row), source) if carry.reason is CarryReason.GUARD else source
+    due_ms = carry.position_ms if carry.reason is CarryReason.RETRY else 0
+    return carry._replace(target=target, position_ms=carry.source.position_ms, not_before_ms=due_ms)
+
+
 def carried_row(rows: RowGroup, row: int, source: Partition, carry: Carry) -> RowGroup:
     """The row that `carry` speaks of, made from the one that it leaves."""
     return carried_rows(rows.one(row), source, [carry])
@@ -81,11 +91,12 @@ def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry])
 
 
 def _carried_extra(extra: Extra, source: Partition, carry: Carry) -> Extra:
-    if extra.home_position_ms < 0:
+    if extra.home_position_ms < 0 and (carry.target, carry.position_ms) != (source, carry.source.position_ms):
         extra = replace(extra, home_position_ms=carry.source.position_ms, home_shard=source.shard)
     history = _history(extra.history, carry) if carry.reason is CarryReason.RETRY else extra.history
     error, progress = carry.last_error or extra.last_error, carry.progress or extra.progress
-    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=error, history=history, progress=progress)
+    notes = replace(extra, last_error=error, history=history, progress=progress)
+    return replace(notes, lease_until_ms=carry.lease_until_ms, not_before_ms=carry.not_before_ms)
 
 
 def _history(history: str, carry: Carry) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from timerd.core.ordering import OrderKeys
 from timerd.core.partition.reload import Reload
 from timerd.core.taken import QueueKey
 from timerd.model.partition import bucket_of
@@ -26,6 +27,8 @@ class Memory:
     reloads: list[Reload] = field(default_factory=list)
     # Queues of which something may be due earlier than when delivery last asked; it takes them out.
     touched: set[QueueKey] = field(default_factory=set)
+    # Whose turn it is among the tasks of one ordering key, over all partitions.
+    keys: OrderKeys = field(default_factory=OrderKeys)
 
     def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
         """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the

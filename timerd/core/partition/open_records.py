@@ -8,16 +8,20 @@ lsn: they have their record, and what ended since would wait as long as that hol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field
+from itertools import chain
 
-from timerd.core.partition.settled_index import Entries
+from timerd.core.partition.settled_index import Entries, keys_of
+from timerd.core.taken import LAST
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome, join_entries, settle_entries
 from timerd.model.storage import DeadLetter
 
+# The task goes on in another row.
+_ONWARD = frozenset({Outcome.CARRIED, Outcome.PARKED})
 CarriedGroup = tuple[Partition, RowGroup]
 
 
@@ -145,6 +149,24 @@ class OpenRecords:
     def groups_of(self, number: int) -> list[CarriedGroup]:
         """The rows that the record requeues."""
         return self._written[number].groups
+
+    def keys_ended(self, number: int, among: Set[bytes]) -> list[RowKey]:
+        """Of these tasks the rows that this record says are over."""
+        batch = self._written[number]
+        ended = [key for key, outcome in batch.ended if key.digest in among and outcome not in _ONWARD]
+        together = chain.from_iterable(map(keys_of, batch.together))
+        return [*ended, *(key for key in together if key.digest in among)]
+
+    def keys_gone(self, number: int) -> list[RowKey]:
+        """Rows that this record requeues."""
+        batch = self._written.get(number)
+        return [carry.source for carry in batch.carries] if batch is not None else []
+
+    def leaving_ms(self, scope: int) -> int:
+        """Position of the first row that is on its way to that backlog; LAST: none is."""
+        batches = [self.next, *self._written.values()]
+        groups = [rows for batch in batches for partition, rows in batch.groups if partition.scope == scope]
+        return min((int(rows.columns["position_ms"].min()) for rows in groups), default=LAST)
 
     def redo(self, record: int, group: CarriedGroup) -> None:
         """A row that this record of an earlier holder requeued is to be written again."""

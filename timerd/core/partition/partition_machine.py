@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 
 from timerd.core.gates import Gate
+from timerd.core.ordering import OrderedRows
 from timerd.core.partition.effects import ChangeControl, CountRows, Effects, FlagFinishing, ReadControl, ReadSettled
 from timerd.core.partition.holding import Asked, HoldingSettings, MayTake, Offered, Phase, may_take_any, taken_over
 from timerd.core.partition.memory import Memory
@@ -366,6 +367,19 @@ class PartitionMachine:
     @property
     def open_rows(self) -> int:
         return self._table.open_rows
+
+    @property
+    def ordered(self) -> OrderedRows:
+        """What waits here of ordering keys."""
+        return self._table.ordered
+
+    def ordered_from_ms(self, scope: int) -> int:
+        """From which position on a row of an ordering key may be missing in memory, of a queue with that backlog."""
+        if self.phase in (Phase.COUNT, Phase.DONE):
+            return LAST
+        if self.phase is not Phase.HOT or self._table.is_redoing:
+            return self.partition.bucket_ms
+        return self._table.ordered_from_ms(scope)
 
     def next_ms(self, queue: QueueKey) -> int | None:
         """When the queue's next row is due, of those that may be sent then."""

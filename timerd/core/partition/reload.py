@@ -19,7 +19,7 @@ import numpy as np
 from timerd.core.due_queue import behind, by_position, each_of
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey
-from timerd.model.rows import RowGroup, concat
+from timerd.model.rows import FLAG_ORDERED, RowGroup, concat
 
 MoveAnswer = TypeVar("MoveAnswer")
 
@@ -48,11 +48,15 @@ def put_together(reload: Reload, groups: Sequence[RowGroup], cursor: int) -> Seq
 
 
 def beside(reload: Reload | None, rows: RowGroup) -> RowGroup:
-    """Those that are no matter of the reload."""
+    """Those that are no matter of the reload: of other queues, or of ordering keys, which are never left in the
+    store."""
     if reload is None:
         return rows
     own = [QueueKey(t.namespace, t.queue) == reload.queue for t in rows.templates]
-    return rows.select(np.flatnonzero(~np.array(own)[rows.columns["template"]])) if any(own) else rows
+    if not any(own):
+        return rows
+    is_own, is_ordered = np.array(own)[rows.columns["template"]], rows.columns["flags"] & FLAG_ORDERED != 0
+    return rows.select(np.flatnonzero(~is_own | is_ordered))
 
 
 def answers_beside(

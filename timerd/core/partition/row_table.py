@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import numpy as np
 
 from timerd.core.gates import DueBatch, End, Follow, Gate, Hold, Requeue, judge
-from timerd.core.partition.carry import backlog_of, carried_row, carried_rows, guard_carry, retry_carry
+from timerd.core.ordering import OrderedRows
+from timerd.core.partition.carry import backlog_of, carried_row, carried_rows, guard_carry, in_place, retry_carry
 from timerd.core.partition.effects import Effects
 from timerd.core.partition.foreign_rows import ForeignRows
 from timerd.core.partition.holding import Asked
@@ -27,11 +28,11 @@ from timerd.core.partition.rows_in_hand import RowEnd, RowsInHand
 from timerd.core.partition.settle_log import SettleLog
 from timerd.core.partition.settled_index import entries_of
 from timerd.core.taken import CANARY, LAST, AckedRows, Again, Ended, QueueKey, Taken
-from timerd.model.identity import RowKey, generation_of
+from timerd.model.identity import RowKey, generation_of, next_attempt
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move, Place
 from timerd.model.row_keys import RowKeys, digests_of, span_of
-from timerd.model.rows import FLAG_CARRIED, WRITTEN_BY_HOLDERS, RowGroup
+from timerd.model.rows import FLAG_CARRIED, FLAG_ORDERED, WRITTEN_BY_HOLDERS, RowGroup
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, entries_with
 from timerd.model.storage import DeadLetter, Mark, Page
 
@@ -181,7 +182,7 @@ class RowTable:
             return RowState.COPY
         if key in rows.left.foreign:
             return RowState.FOREIGN
-        if not (rows.moves.has(key) or rows.waiting.has(key)):
+        if not (rows.moves.has(key) or rows.waiting.has(key) or key in rows.ordered):
             return RowState.ABSENT
         if rows.pending(key) is not None:
             return RowState.PENDING
@@ -261,10 +262,12 @@ class RowTable:
             self._log.end_together(entries_with(keys, outcome))
         else:
             self._log.end([(key, outcome) for key in keys])
+        self._rows.ordered.over(keys)
 
     def end_met(self, key: RowKey, outcome: Outcome) -> None:
         """The row waits and its outcome is durable: it is over now, not when its instant comes."""
         self._log.end_met([(key, outcome)])
+        self._rows.ordered.over([key])
 
     def suspend(self, digest: bytes) -> None:
         """A mover asks: the task's rows fire only after a read of `moves` that begins later than this."""
@@ -475,6 +478,7 @@ class RowTable:
         settled = self._log.settled
         self._log.end_unsent([key for key in dict.fromkeys(unsent) if settled.get(key) is None])
         self._log.end_met(ended)
+        self._rows.ordered.over([key for key, _ in ended])
         return self._log.records.last_lsn
 
     # -- requeueing -----------------------------------------------------------------------------------------------
@@ -494,7 +498,11 @@ class RowTable:
     def retry_waiting(self, key: RowKey, rows: RowGroup, again: Again) -> int:
         """A row that waits for the end of a lease goes on as the next attempt of the delivery that failed. `rows`: the
         row as the store has it. Returns the lsn."""
-        carry = retry_carry(self.partition, again)._replace(source=key)
+        carry = in_place(rows, 0, self.partition, retry_carry(self.partition, again)._replace(source=key))
+        if (carry.target, carry.position_ms, carry.version) == (self.partition, key.position_ms, key.version):
+            # It has waited here as that attempt already, and its way would be a circle.
+            carry = carry._replace(version=next_attempt(key.version))
+        self._rows.ordered.over([key])
         self._rows.outcomes.end_unmet(key, Outcome.CARRIED)
         self._log.carry([carry], (carry.target, carried_row(rows, 0, self.partition, carry)))
         return self._log.records.lsn
@@ -525,8 +533,11 @@ class RowTable:
     def _carry_waiting(self, rows: RowGroup, which: Mapping[int, int], now_ms: int, reason: CarryReason) -> list[Carry]:
         """Rows that are not open go on at the end of a lease. `which`: row -> when that is."""
         parts: dict[Partition, list[tuple[int, Carry]]] = defaultdict(list)
-        keys = rows.keys()
+        keys, flags = rows.keys(), rows.columns["flags"].tolist()
         for n, until_ms in which.items():
+            if flags[n] & FLAG_ORDERED:
+                # It waits where it is: as the same attempt it could go nowhere but there.
+                continue
             carry = self._guarded(keys[n], until_ms, now_ms, reason, was_sent=False)
             parts[carry.target].append((n, carry))
         for target, part in parts.items():
@@ -561,13 +572,14 @@ class RowTable:
             others = rows.open.copies.pop(key.digest)
             if batch.taken.positions[row] != key.position_ms:
                 carry = asked._replace(source=key._replace(position_ms=batch.taken.positions[row]))
+            carry = in_place(batch.taken.rows, row, self.partition, carry)
             outcome = rows.pending(key)
             # The row that it was written again as is among those that go on with it: it is the task, and has not ended.
             if outcome is not None and not (outcome is Outcome.FORWARDED and others):
                 log.end((each, outcome) for each in (carry.source, *others))
                 continue
             parts.setdefault((batch.number, carry.target), []).append((batch, row, carry))
-            copies += [asked._replace(source=other) for other in others]
+            copies += [carry._replace(source=other) for other in others]
         for (_, target), part in parts.items():
             self._requeue_part(target, part)
         log.follow(copies)
@@ -585,6 +597,7 @@ class RowTable:
         """What waits since before `limit_ms` goes to its queue's backlog, but for what the gates say; they are asked as
         in `take`."""
         self._rows.waiting.end_holds(limit_ms)
+        self._rows.take_out_ordered(limit_ms)
         for queue in list(self._rows.waiting.queues()):
             while (due := self._pull(queue, batch_rows, limit_ms)) is not None:
                 left = self._judged(DueBatch(due, since_ms, limit_ms), gates, now_ms)
@@ -605,10 +618,17 @@ class RowTable:
         return self._log.flush()
 
     def settled_written(self, sequence: int) -> Effects:
-        return self._log.settled_written(sequence)
+        keys = self._rows.ordered.keys
+        ended = self._log.records.keys_ended(sequence, keys.blocking) if keys else ()
+        effects = self._log.settled_written(sequence)
+        keys.free(ended)
+        return effects
 
     def carried_written(self, sequence: int) -> None:
+        keys = self._rows.ordered.keys
+        went_on = self._log.records.keys_gone(sequence) if keys else ()
         self._log.records.finish(sequence)
+        keys.free(went_on)
 
     def carried_waits(self, sequence: int) -> None:
         """Rows of the record wait for another holder, who is silent."""
@@ -643,7 +663,8 @@ class RowTable:
     def rests(self) -> bool:
         """Whether no row is here, nor on its way from here to the store."""
         rows = self._rows
-        return self.is_idle and not (rows.waiting.rows or rows.open or rows.moves.rows or rows.left.cut or self.reload)
+        has_rows = rows.waiting.rows or rows.ordered or rows.open or rows.moves.rows or rows.left.cut
+        return self.is_idle and not (has_rows or self.reload)
 
     # -- marks ----------------------------------------------------------------------------------------------------
 
@@ -657,7 +678,18 @@ class RowTable:
         return min(found, default=None)
 
     def oldest_waiting_ms(self) -> int | None:
-        return self._rows.waiting.oldest_ms()
+        return self._rows.waiting_ms()
+
+    @property
+    def ordered(self) -> OrderedRows:
+        """What waits here of ordering keys."""
+        return self._rows.ordered
+
+    def ordered_from_ms(self, scope: int) -> int:
+        """From which position on rows of ordering keys may be missing in memory: what waits for `moves`, and what is on
+        its way to the backlog of `scope`."""
+        leaving_ms = self._log.records.leaving_ms(scope)
+        return min([leaving_ms, *self._rows.moves.positions_ms()])
 
     @property
     def is_redoing(self) -> bool:

@@ -13,6 +13,7 @@ import numpy as np
 
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.gates import Gate
+from timerd.core.ordering import OrderedRows
 from timerd.core.partition.copies import CopyGate
 from timerd.core.partition.left_in_store import LeftInStore
 from timerd.core.partition.memory import Memory
@@ -27,11 +28,12 @@ from timerd.core.taken import CANARY, LAST, QueueKey, Taken
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import outcome_of
 from timerd.model.partition import Partition
-from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
+from timerd.model.rows import FLAG_MOVED_IN, FLAG_ORDERED, ROW, RowGroup, empty_group
 from timerd.model.settle import Outcome
 from timerd.model.storage import MARK_KINDS, Mark, MarkKind
 
 RowEnd = tuple[RowKey, Outcome]
+_NONE = empty_group()
 
 
 class RowsInHand:
@@ -46,6 +48,7 @@ class RowsInHand:
     ) -> None:
         self.waiting = DueQueue(memory.touched)
         self.open = OpenRows()
+        self.ordered = OrderedRows(partition, memory.keys, self._give, self.open.is_open)
         self.outcomes = PendingOutcomes() if outcomes is None else outcomes
         self.moves = MoveBlocks(partition)
         self.met = MetRows()
@@ -132,7 +135,10 @@ class RowsInHand:
         """Rows that were pulled wait again, and do not come before that instant. Their copies do so too."""
         copies = [copy for digest in rows.digests() for copy in self.copies_of(digest).values()]
         for each in (rows, *copies):
-            self.waiting.hold(each, until_ms)
+            plain, ordered = parted(each)
+            if len(plain):
+                self.waiting.hold(plain, until_ms)
+            self.ordered.file(ordered, until_ms)
         self._count()
 
     def copies_of(self, digest: bytes) -> dict[RowKey, RowGroup]:
@@ -165,7 +171,7 @@ class RowsInHand:
 
     def open_first(self, sent_ms: int) -> Iterator[RowKey]:
         """Of those the ones that are older than all that waits: without them the mark could move."""
-        waiting_ms = self.waiting.oldest_ms()
+        waiting_ms = self.waiting_ms()
         return (key for key in self.open.since(sent_ms) if waiting_ms is None or key.position_ms < waiting_ms)
 
     def settle_move(self, digest: bytes, live: Live | None) -> list[RowEnd]:
@@ -179,22 +185,33 @@ class RowsInHand:
         self._count()
         return ended
 
+    def waiting_ms(self) -> int | None:
+        """Position of the oldest row that waits."""
+        found = self.waiting.oldest_ms(), self.ordered.oldest_ms()
+        return min((ms for ms in found if ms is not None), default=None)
+
+    def take_out_ordered(self, until_ms: int) -> None:
+        """Rows of ordering keys up to that instant are pulled with the others: they are not sent from here."""
+        self.ordered.take_out(until_ms)
+        self._count()
+
     def oldest_ms(self) -> int | None:
         """Position of the oldest row that is not over."""
-        found = (self.waiting.oldest_ms(), self.open.oldest_ms(), self.left.oldest_ms())
+        found = (self.waiting_ms(), self.open.oldest_ms(), self.left.oldest_ms())
         return min([*(ms for ms in found if ms is not None), *self.moves.positions_ms()], default=None)
 
     def drop_all(self) -> None:
         """The partition is no longer held."""
         self.end_reload()
         self.waiting = DueQueue(self._memory.touched)
+        self.ordered.drop_all()
         self.open.clear()
         self.moves.rows.clear()
         self._count()
 
     def _merge_again(self, groups: Iterable[RowGroup], reload: Reload) -> None:
         """What was left in the store, but not what no sweep has met: the next one will."""
-        rows = one_run(reload, map(self.met.seen, groups))
+        rows = parted(one_run(reload, map(self.met.seen, groups)))[0]
         self._admit(reload.queue, rows if reload.is_plain else self._not_open(rows))
 
     def _not_open(self, rows: RowGroup) -> RowGroup:
@@ -211,7 +228,12 @@ class RowsInHand:
         return rows.select(np.delete(np.arange(len(rows)), near[met])) if met else rows
 
     def _admit(self, queue: QueueKey, rows: RowGroup) -> None:
-        """Keeps the rows, or leaves the end of the queue in the store when its share is used up."""
+        """Keeps the rows, or leaves the end of the queue in the store when its share is used up. Those of ordering keys
+        stay: which one is next is known of rows in memory only."""
+        rows, ordered = parted(rows)
+        if len(ordered):
+            self.ordered.file(self._set_apart(ordered))
+            self._count()
         cut = self.left.cut.get(queue)
         if cut is not None:
             rows = rows.select(np.flatnonzero(before(rows, *cut)))
@@ -229,7 +251,23 @@ class RowsInHand:
             return
         place = self.waiting.lowest(queue, share * 3 // 4)
         self.waiting.cut(queue, *place)
+        self._give_cut(queue, *place)
         self.left.cut[queue] = min(place, self.left.cut.get(queue, place))
+        self._count()
+
+    def _give_cut(self, queue: QueueKey, position_ms: int, tie: int) -> None:
+        """What is next of its key is not left in the store."""
+        for filed in self.ordered.given():
+            row = filed.rows.one(filed.row)
+            if filed.line.queue == queue and not before(row, position_ms, tie)[0]:
+                self._give(row, filed.until_ms)
+
+    def _give(self, rows: RowGroup, until_ms: int) -> None:
+        """They are the next of their ordering keys."""
+        if until_ms > int(rows.columns["position_ms"].max()):
+            self.waiting.hold(rows, until_ms)
+        else:
+            self.waiting.add(rows)
         self._count()
 
     def _set_apart(self, rows: RowGroup) -> RowGroup:
@@ -251,7 +289,9 @@ class RowsInHand:
 
     def _release(self, row: RowGroup) -> None:
         """Waits with the others, or stays in the store with them."""
-        for queue, _, part in split(row):
+        plain, ordered = parted(row)
+        self.ordered.file(ordered)
+        for queue, _, part in split(plain):
             cut = self.left.cut.get(queue)
             if cut is None or bool(before(part, *cut)[0]):
                 self.waiting.add(part)
@@ -263,6 +303,16 @@ class RowsInHand:
         return Outcome.MOVED if self.moves.is_outlived(key) else self.outcomes.of_row(key)
 
     def _count(self) -> None:
-        now_bytes = self.waiting.size_bytes + len(self.moves.rows) * (ROW.itemsize + 400)
+        now_bytes = self.waiting.size_bytes + self.ordered.size_bytes + len(self.moves.rows) * (ROW.itemsize + 400)
         self._memory.used_bytes += now_bytes - self._counted_bytes
         self._counted_bytes = now_bytes
+
+
+def parted(rows: RowGroup) -> tuple[RowGroup, RowGroup]:
+    """(those without, those with an ordering key)."""
+    if not rows.extras:
+        return rows, _NONE
+    is_ordered = rows.columns["flags"] & FLAG_ORDERED != 0
+    if not is_ordered.any():
+        return rows, _NONE
+    return rows.select(np.flatnonzero(~is_ordered)), rows.select(np.flatnonzero(is_ordered))

@@ -35,6 +35,7 @@ from timerd.core.protocol.procedures import (
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, ATTEMPT_MASK, RowKey, TaskId, generation_of
 from timerd.model.instants import shown
+from timerd.model.ordering import last_of
 from timerd.model.outcomes import BY_EXPIRY, outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
@@ -102,7 +103,7 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     move, stored = yield from _announce(task, here, wish)
     if rows.extra_of(0).key:
         yield from _take_key_along(task, rows, wish, move, stored)
-    row = _target_row(task, rows, move)
+    row = _target_row(task, rows, move, wish.now_ms)
     taken = yield from _write_target(move, row)
     yield SetMarks([_moved_away(move, move.source)])
     free, why = yield from _source_is_free(move, wish)
@@ -297,8 +298,11 @@ def _with_history(rows: RowGroup, history: str) -> RowGroup:
     return single_row(key, fire_at_ms, rows.template_of(0), rows.payload(0), extra, flags)
 
 
-def _target_row(task: TaskId, rows: RowGroup, move: Move) -> RowGroup:
+def _target_row(task: TaskId, rows: RowGroup, move: Move, now_ms: int) -> RowGroup:
+    """Of an ordering key it has its place as if it was accepted now."""
     extra = replace(rows.extra_of(0), home_position_ms=task.position_ms, home_shard=task.shard, lease_until_ms=0)
+    if extra.ordering_key:
+        extra = replace(extra, order_base=last_of(now_ms) - int(rows.columns["index"][0]), not_before_ms=0)
     flags = FLAG_MOVED_IN | int(rows.columns["flags"][0]) & FLAGS_OF_TASK
     return single_row(move.target.key, move.fire_at_ms, rows.template_of(0), rows.payload(0), extra, flags)
 

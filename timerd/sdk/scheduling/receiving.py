@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from timerd.sdk.scheduling.link import Link
 from timerd.sdk.values import (
     Occurrence,
+    OrderFence,
     Progress,
     Span,
     TaskResult,
@@ -59,6 +60,8 @@ class ReceivedTask:
         soft_deadline: the instant, in UTC, from which on the task is late; or None.
         previous_progress: the last progress that an earlier attempt has said before it failed; None where none did.
         keep_result: for how long the result that `finish` is given is kept; None where it is not.
+        ordering_key: tasks of the queue with the same one are delivered one at a time; empty: the task has none.
+        order_fence: grows along all starts of its ordering key; None where it has none.
     """
 
     payload: bytes
@@ -82,6 +85,8 @@ class ReceivedTask:
     soft_deadline: datetime | None = None
     previous_progress: Progress | None = None
     keep_result: timedelta | None = None
+    ordering_key: str = ""
+    order_fence: OrderFence | None = None
 
     @classmethod
     def of(cls, task: pb.ReceivedTask) -> ReceivedTask:
@@ -108,6 +113,8 @@ class ReceivedTask:
             _instant(task, "soft_deadline"),
             Progress.of(task.previous_progress),
             task.keep_result.ToTimedelta() if task.HasField("keep_result") else None,
+            task.ordering_key,
+            OrderFence.of(task.order_fence) if task.order_fence else None,
         )
 
 

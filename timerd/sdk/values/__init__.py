@@ -41,6 +41,7 @@ from timerd.sdk.values.errors import (
     unanswered,
 )
 from timerd.sdk.values.ids import Composer, encode_id, new_request_id
+from timerd.sdk.values.order_fences import OrderFence
 from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.results import TaskResult
 from timerd.sdk.values.schedule_values import (
@@ -143,6 +144,7 @@ __all__ = [
     "OutcomeUnknown",
     "Overloaded",
     "PartlyStored",
+    "OrderFence",
     "Progress",
     "TaskResult",
     "Pruned",

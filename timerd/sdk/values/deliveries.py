@@ -14,6 +14,7 @@ from math import inf
 from time import monotonic
 
 from timerd.sdk.values.ids import encode_id
+from timerd.sdk.values.order_fences import OrderFence
 from timerd.sdk.values.progress import NOTED, Noted, Progress
 from timerd.sdk.values.schedule_values import Occurrence
 from timerd.sdk.values.slots import SLOT_CONTENT, Slot
@@ -102,6 +103,14 @@ class DeliveredBatch:
     @cached_property
     def previous_progress(self) -> list[task_pb2.Progress]:
         return list(self._message.previous_progress)
+
+    @cached_property
+    def ordering_keys(self) -> list[str]:
+        return list(self._message.ordering_keys)
+
+    @cached_property
+    def order_fences(self) -> bytes:
+        return self._message.order_fences
 
     @cached_property
     def keys(self) -> list[str]:
@@ -252,6 +261,22 @@ class Delivery:
         return keys[self._index] if keys else ""
 
     @property
+    def ordering_key(self) -> str:
+        """Tasks of the queue with the same ordering key are delivered one at a time, in order; empty: it has none."""
+        keys = self._batch.ordering_keys
+        return keys[self._index] if keys else ""
+
+    @property
+    def order_fence(self) -> OrderFence | None:
+        """The order fence grows along all starts of an ordering key; None where the task has none.
+
+        A receiver that keeps the largest one of each key can refuse a worker that was given up.
+        """
+        if not self.ordering_key:
+            return None
+        return OrderFence.of(_slice(self._batch.order_fences, self._index, len(self._batch)))
+
+    @property
     def occurrence(self) -> Occurrence | None:
         """The occurrence says for which instant a schedule made the task; None where no schedule did."""
         occurrences = self._batch.occurrences
@@ -337,6 +362,8 @@ def message_of(delivery: Delivery) -> pb.Deliver:
         soft_deadlines_ms=batch.soft_deadlines_ms[index : index + 1],
         sent_at_ms=message.sent_at_ms,
         previous_progress=batch.previous_progress[index : index + 1],
+        ordering_keys=batch.ordering_keys[index : index + 1],
+        order_fences=_slice(batch.order_fences, index, count),
     )
 
 

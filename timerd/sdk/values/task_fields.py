@@ -57,6 +57,9 @@ class TaskOptions:
             Default never.
         keep_result: for how long what its handler returns is kept, a timedelta or seconds, more than 0 and up to 24 h:
             `TaskInfo.result`. Default it is not kept.
+        ordering_key: tasks of the queue with the same one are delivered one at a time, in the order of their due times
+            and, where these are the same, of the calls; a text of up to 256 characters. A failed one keeps the others
+            waiting for its retries. Default none.
     """
 
     labels: Mapping[str, str] | None = None
@@ -69,6 +72,7 @@ class TaskOptions:
     expire_after: Span | None = None
     soft_expire_after: Span | None = None
     keep_result: Span | None = None
+    ordering_key: str = ""
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -84,6 +88,7 @@ class TaskKeywords(TypedDict, total=False):
     expire_after: Span | None
     soft_expire_after: Span | None
     keep_result: Span | None
+    ordering_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +113,7 @@ class Item:
         expire_after: in place of that of the call.
         soft_expire_after: in place of that of the call.
         keep_result: in place of that of the call.
+        ordering_key: in place of that of the call.
     """
 
     payload: bytes | str
@@ -124,6 +130,7 @@ class Item:
     expire_after: Span | None = None
     soft_expire_after: Span | None = None
     keep_result: Span | None = None
+    ordering_key: str | None = None
 
 
 class Template(NamedTuple):
@@ -140,6 +147,7 @@ class Template(NamedTuple):
     expire_after_ms: int | None = None
     soft_expire_after_ms: int | None = None
     keep_result_ms: int | None = None
+    ordering_key: str = ""
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -290,6 +298,7 @@ FIELDS: dict[str, Field] = {
     "expire_after": _span("expire_after_ms", "expire_after"),
     "soft_expire_after": _span("soft_expire_after_ms", "soft_expire_after"),
     "keep_result": _span("keep_result_ms", "keep_result"),
+    "ordering_key": _plain("ordering_key", text),
 }
 
 
@@ -322,6 +331,7 @@ class TaskInfo:
         result: of `get` and `wait`: what its handler has returned; None where none was kept (`keep_result`), or its
             time is over.
         result_content_type: what the result is; empty where it was not said.
+        ordering_key: tasks of its queue with the same one are delivered one at a time, in order; empty: it has none.
     """
 
     id: str
@@ -345,6 +355,7 @@ class TaskInfo:
     progress: Progress | None = None
     result: bytes | None = None
     result_content_type: str = ""
+    ordering_key: str = ""
 
     @property
     def fire_time(self) -> datetime:
@@ -385,6 +396,7 @@ class TaskInfo:
             progress=Progress.of(task.progress),
             result=task.result.value if task.HasField("result") else None,
             result_content_type=task.result.content_type,
+            ordering_key=task.ordering_key,
         )
 
 

@@ -20,6 +20,7 @@ class WaitReason(_WireEnum):
         RETRY: an attempt has failed, and the time of the next one has not come.
         LIMIT: a limit of its queue is reached, or a handler was throttled; `until` is when it lets the next task go.
         BREAKER: attempts of its queue fail; `until` is when one is tried.
+        KEY: a task of the same ordering key comes before it: `task_id` names it.
     """
 
     UNSPECIFIED = 0
@@ -28,6 +29,7 @@ class WaitReason(_WireEnum):
     RETRY = 3
     LIMIT = 4
     BREAKER = 5
+    KEY = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,17 @@ class WaitsFor:
         until: the instant in UTC at which that is over; None where nobody knows.
         description: the same in a sentence.
         limit: the name of the limit; empty where it is the queue's own, or the reason is another one.
+        task_id: the task of the same ordering key that it waits for; empty where that is not known.
     """
 
     reason: WaitReason
     until: datetime | None
     description: str
     limit: str = ""
+    task_id: str = ""
 
     @classmethod
     def of(cls, message: task_pb2.Waiting) -> WaitsFor:
         """It says what the message `message` says."""
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
-        return cls(WaitReason(message.reason), until, message.description, message.limit)
+        return cls(WaitReason(message.reason), until, message.description, message.limit, message.task_id)

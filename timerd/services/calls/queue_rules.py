@@ -20,6 +20,10 @@ class QueueRules(Protocol):
         """Raises Precondition where an instance that lives does not understand it."""
         ...
 
+    def check_ordering(self) -> None:
+        """Raises Precondition where nobody could keep the order of an ordering key."""
+        ...
+
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
         ...
@@ -37,6 +41,9 @@ class NoRules:
 
     def check_releases(self, capability: str) -> None:
         """There is no other."""
+
+    def check_ordering(self) -> None:
+        """It is alone."""
 
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         return now_ms

@@ -131,6 +131,7 @@ def task_of(namespace: str, view: TaskView) -> task_wire.Task:
         key=view.key,
         attempt=view.attempt,
         last_error=view.last_error,
+        ordering_key=view.ordering_key,
     )
     if view.progress:
         task.progress.CopyFrom(progress_message(view.progress))

@@ -19,7 +19,8 @@ from timerd.core.taken import QueueKey
 from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS
 from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
-from timerd.model.rows import PREFIX, ROW, RowGroup, record
+from timerd.model.ordering import ordered_extra
+from timerd.model.rows import FLAG_ORDERED, PREFIX, ROW, RowGroup, record
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
 from timerd.services.calls.due_times import ANY_DIFFERENCE_MS, DueClock, check_delay, check_fire_at, clock_of, ms_from
 from timerd.services.calls.expiries import Int64s, bad_expiries, check_expiries, check_instant
@@ -58,8 +59,12 @@ class Rules:
     knows_origin: bool = True
     queues: QueueRules = NO_RULES
 
-    def check_intake(self, template: Template) -> None:
-        """Raises QueueShut, Precondition (an instance of an older release lives), or Unavailable."""
+    def check_intake(self, common: Common) -> None:
+        """Raises QueueShut, Precondition (an instance of an older release lives, or a key cannot be kept in order), or
+        Unavailable."""
+        template = common.template
+        if common.ordering_key:
+            self.queues.check_ordering()
         if template.expire_after_ms:
             self.queues.check_releases(EXPIRES_AFTER)
         if template.keep_result_ms:
@@ -102,7 +107,7 @@ async def draft_of_one(request: wire.ScheduleRequest, rules: Rules) -> Draft:
     """The unary form; its one mistake is raised."""
     namespace = namespace_of(request.namespace)
     common = common_of(namespace, request.template, "template.")
-    rules.check_intake(common.template)
+    rules.check_intake(common)
     gathered = Gathered(rules)
     which = request.WhichOneof("due")
     fire_at_ms = rules.clock.fire_at_ms(request, which)
@@ -153,20 +158,23 @@ class Gathered:
     arena_bytes: int = 0
     templates: dict[Template, int] = field(default_factory=dict)
     extras: list[Extra] = field(default_factory=list)
+    # Ordering key -> its place in `extras`, counted from 1, of tasks without a key.
+    ordered: dict[str, int] = field(default_factory=dict)
     keys: dict[int, tuple[str, Conflict]] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
     delayed: list[int] = field(default_factory=list)
     # Of the last item whose queue takes it in: mostly all have one.
     checked: Common | None = None
     # Of each queue: all items of a message hear the same, though an operator shuts it meanwhile.
-    intake: dict[tuple[str, bool], Precondition | None] = field(default_factory=dict)
+    intake: dict[tuple[str, bool, bool, bool], Precondition | None] = field(default_factory=dict)
 
     def check_intake(self, common: Common) -> None:
         """As Rules.check_intake."""
         template = common.template
-        name = (template.queue, bool(template.expire_after_ms))
+        asks = bool(template.expire_after_ms), bool(template.keep_result_ms), bool(common.ordering_key)
+        name = (template.queue, *asks)
         if name not in self.intake:
-            self.intake[name] = _shut(self.rules, template)
+            self.intake[name] = _shut(self.rules, common)
         if (shut := self.intake[name]) is not None:
             raise shut
         self.checked = common
@@ -181,12 +189,21 @@ class Gathered:
         if is_delay:
             self.delayed.append(len(self.rows))
         number = self.templates.setdefault(template, len(self.templates))
-        if key:
-            self.extras.append(Extra(key=key))
-        extra = len(self.extras) if key else 0
-        self.rows.append((fire_at_ms, fire_at_ms, 0, index, 0, number, extra, self.arena_bytes, len(payload), 0))
+        extra, flags = self._extra(key, common.ordering_key), FLAG_ORDERED if common.ordering_key else 0
+        self.rows.append((fire_at_ms, fire_at_ms, 0, index, 0, number, extra, self.arena_bytes, len(payload), flags))
         self.payloads.append(payload)
         self.arena_bytes += len(payload)
+
+    def _extra(self, key: str, ordering_key: str) -> int:
+        """Counted from 1; 0: the task needs none."""
+        if not (key or ordering_key):
+            return 0
+        if not key and (known := self.ordered.get(ordering_key)) is not None:
+            return known
+        self.extras.append(ordered_extra(ordering_key, key) if ordering_key else Extra(key=key))
+        if not key:
+            self.ordered[ordering_key] = len(self.extras)
+        return len(self.extras)
 
     def _reserve(self, index: int, key: str, conflict: Conflict, field_path: str) -> None:
         first = self.taken.setdefault(key, index)
@@ -221,9 +238,9 @@ async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, ru
     return Draft(gathered.tasks(namespace, await _prefix(namespace, request)), problems)
 
 
-def _shut(rules: Rules, template: Template) -> Precondition | None:
+def _shut(rules: Rules, common: Common) -> Precondition | None:
     try:
-        rules.check_intake(template)
+        rules.check_intake(common)
     except Precondition as shut:
         return shut
     return None
@@ -251,7 +268,7 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
 async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
     columns = request.columns
     common = common_of(namespace, request.template, "template.")
-    rules.check_intake(common.template)
+    rules.check_intake(common)
     if len(columns.fire_at_ms) + len(columns.delay_ms) == 1:
         single = await _draft_of_single(request, namespace, rules, common)
         if single is not None:
@@ -265,6 +282,7 @@ async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, 
     prefix = await _columns_prefix(namespace, request, common, asked.tobytes(), given.tobytes())
     problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
+    _order(rows, common.ordering_key)
     if problems:
         rows = rows.select(np.setdiff1d(np.arange(len(rows)), np.fromiter(problems, np.intp, len(problems))))
     delayed = range(len(rows)) if gave_delays and request.request_id else ()
@@ -293,6 +311,7 @@ async def _draft_of_single(
     prefix = await _columns_prefix(namespace, request, common, _INT64.pack(asked_ms), _INT64.pack(size_bytes))
     columns_of_one = record(fire_at_ms, fire_at_ms, 0, 0, 0, 0, 0, 0, size_bytes, 0)
     rows = RowGroup(columns_of_one, np.frombuffer(prefix, PREFIX), [common.template], payload, [])
+    _order(rows, common.ordering_key)
     delayed = (0,) if gave_delays and request.request_id else ()
     return Draft(new_tasks(namespace, prefix, rows, clock, delayed), {}, True, gave_delays)
 
@@ -330,6 +349,13 @@ def _rows(fire_at: Int64s, lengths: Int64s) -> npt.NDArray[np.void]:
     rows["length"] = lengths
     rows["offset"] = np.cumsum(lengths) - lengths
     return rows
+
+
+def _order(rows: RowGroup, ordering_key: str) -> None:
+    """All of them have this key; empty: none."""
+    if ordering_key:
+        rows.extras = [ordered_extra(ordering_key)]
+        rows.columns["extra"], rows.columns["flags"] = 1, FLAG_ORDERED
 
 
 async def _columns_prefix(

@@ -24,6 +24,7 @@ MAX_LABELS = 32
 MAX_LABEL_VALUE_CHARS = 256
 MAX_CONTENT_TYPE_CHARS = 128
 MAX_TRACEPARENT_CHARS = 128
+MAX_ORDERING_KEY_CHARS = 256
 MAX_ATTEMPTS = 65_535
 MAX_BACKOFF_MS = 30 * 86_400_000
 MAX_MULTIPLIER = 100.0
@@ -47,6 +48,8 @@ class Common(NamedTuple):
     conflict: Conflict
     # As the caller wrote it.
     packed: bytes
+    # Empty: the tasks have none.
+    ordering_key: str = ""
 
 
 def common_of(namespace: str, wire: task_wire.TaskTemplate, at: str) -> Common:
@@ -60,7 +63,6 @@ def common_of(namespace: str, wire: task_wire.TaskTemplate, at: str) -> Common:
 @lru_cache(maxsize=1024)
 def _translated(namespace: str, packed: bytes) -> Common:
     wire = task_wire.TaskTemplate.FromString(packed)
-    _refuse_what_comes_later(wire)
     template = Template(
         namespace,
         queue_of(wire.queue, "queue"),
@@ -76,12 +78,8 @@ def _translated(namespace: str, packed: bytes) -> Common:
         keep_result_ms=_kept_for(wire),
         kept=_EXPIRES_AFTER if wire.HasField("expire_after") else "",
     )
-    return Common(template, _conflict(wire.on_conflict), packed)
-
-
-def _refuse_what_comes_later(wire: task_wire.TaskTemplate) -> None:
-    if wire.ordering_key:
-        raise Invalid("ordering_key comes later and is not served yet: leave it empty.", "ordering_key", "NOT_YET")
+    ordering_key = plain_text(wire.ordering_key, MAX_ORDERING_KEY_CHARS, "ordering_key", "ordering_key")
+    return Common(template, _conflict(wire.on_conflict), packed, ordering_key)
 
 
 def _priority(priority: int) -> int:

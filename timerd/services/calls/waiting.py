@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from timerd.core.regulation import HeldBack, Why
 from timerd.core.taken import QueueKey
+from timerd.model.identity import TaskId
 from timerd.model.instants import shown
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.replies import timestamp
@@ -26,10 +27,17 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
         return _until_open(queue, opens_ms)
     if held_back := rules.held_back(queue, now_ms):
         return _until_all(queue, held_back)
+    if view.behind is not None:
+        return _until_key(view, view.behind)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
     )
+
+
+def _until_key(view: TaskView, behind: TaskId) -> wire.Waiting:
+    said = f"The task {behind} comes before it: tasks of the ordering key {view.ordering_key!r} go one at a time."
+    return wire.Waiting(reason=wire.WAIT_REASON_KEY, description=said, task_id=str(behind))
 
 
 def _until_retry(view: TaskView) -> wire.Waiting:

@@ -243,7 +243,7 @@ class Browsing:
         unsent = state is State.ACKED and looked.shelf.was_acked_unsent(key)
         attempt = self._attempts.begun(partition, key, state, extra.lease_until_ms, ended_unsent=unsent)
         fire_at_ms = int(rows.columns["fire_at_ms"][n])
-        notes = b"", extra.key, attempt, extra.last_error, extra.progress
+        notes = b"", extra.key, attempt, extra.last_error, "", extra.progress, extra.ordering_key
         return TaskView(task, state, fire_at_ms, key.position_ms, template, *notes)
 
 

@@ -55,6 +55,7 @@ from timerd.services.engine.keying import NO_KEYS, Keying
 from timerd.services.engine.many_keys import resolved_once
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.namespace_use import NamespaceUse
+from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.placed_ids import PlacedIds, homes_after
 from timerd.services.engine.placing import by_bucket, marked_late, placed_from, positioned
 from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
@@ -113,7 +114,9 @@ class Engine:
         self._attempts = Attempts(scheduler, time)
         self._expired = Expired(scheduler.procedures, time)
         self._browsing = Browsing(store, scheduler, secret, self._attempts, self._expired)
-        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms, self._time_ms)
+        self._ordering = Ordering(scheduler.memory.keys)
+        times = self.now_ms, self._time_ms
+        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, *times, self._ordering.writing)
         self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
         self.use = NamespaceUse(store, self._time_ms)
@@ -138,6 +141,13 @@ class Engine:
 
     async def schedule(self, tasks: NewTasks) -> StoredTasks:
         now_ms = self.now_ms()
+        if not any(extra.ordering_key for extra in tasks.rows.extras):
+            return await self._schedule(tasks, now_ms)
+        with self._ordering.writing(now_ms):
+            self._ordering.number(tasks.rows, now_ms)
+            return await self._schedule(tasks, now_ms)
+
+    async def _schedule(self, tasks: NewTasks, now_ms: int) -> StoredTasks:
         if tasks.delayed and not self._knows_repeats:
             await at_their_origin(tasks, self._call(tasks, now_ms), self._procedures)
         asked_ms = tasks.rows.columns["fire_at_ms"].copy()
@@ -429,8 +439,11 @@ class Engine:
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
         template, payload = rows.template_of(0), rows.payload(0)
         progress = (self._scheduler.deliveries.progress_of(key) if is_in_hand else "") or extra.progress
-        notes = payload, extra.key, attempt, extra.last_error, extra.history, progress
-        return TaskView(task, state, fire_at_ms, key.position_ms, template, *notes)
+        notes = payload, extra.key, attempt, extra.last_error, extra.history, progress, extra.ordering_key
+        # Of an ordering key an attempt that follows a failed one stands where that stood.
+        due_at_ms = max(key.position_ms, extra.not_before_ms)
+        view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes)
+        return replace(view, behind=self._ordering.before(view, self.secret)) if extra.ordering_key else view
 
     def _state(self, here: Located, version: int) -> State:
         if here.ending.outcome in ENDED:

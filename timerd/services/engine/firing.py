@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from timerd.core.dispatch import RETURN_MS, Admission, Failure, InHand, InHandGate, RedeliveryGate, Settlement
 from timerd.core.gates import Gate
+from timerd.core.ordering import KeyGate, OrderedRows
 from timerd.core.partition import PartitionMachine
 from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
@@ -66,7 +67,8 @@ class SchedulerFiring:
         self.looking = Looking(self._redelivery_guard, self.clock_ms, peers)
         self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking)
         self.late_failures = LateFailures(scheduler, store, self._elsewhere, self._redelivery_guard, secret, peers)
-        self._gates = (RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms), *gates)
+        redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms)
+        self._gates = (redelivery, *gates, self._key_gate())
         # Where there are other instances, a task may have been written into two partitions.
         self._in_hand: InHand | None = scheduler.deliveries.machine.places if peers is not None else None
 
@@ -242,6 +244,19 @@ class SchedulerFiring:
         self.looking.answered(delivery_ids)
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _key_gate(self) -> KeyGate:
+        """The last one: what passes it is sent. Beside other instances nothing has an ordering key."""
+        scheduler = self._scheduler
+        machines, brought = scheduler.machines, scheduler.deliveries.machine.before.brought
+
+        def home(partition: Partition) -> OrderedRows | None:
+            machine = machines.get(partition)
+            return machine.ordered if machine is not None else None
+
+        scheduler.deliveries.machine.on_older_ack(scheduler.memory.keys)
+        known_ms = scheduler.read_through.known_ms
+        return KeyGate(scheduler.memory.keys, home, known_ms, lambda: brought.heard_by_ms)
 
     def _lease_of(self, key: RowKey) -> int:
         return max(self._scheduler.deliveries.lease_of(key) or 0, self._redelivery_guard.until_ms(key))

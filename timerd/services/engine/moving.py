@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from timerd.core.protocol import REQUEST_MEMORY_MS, Wish, from_letter, locate, move_task, moved_before
@@ -30,11 +31,18 @@ class Refused(NamedTuple):
 
 class Moving:
     """The engine's verbs that give a task another instant. `now_ms` takes calls in, or refuses them; `time_ms` is the
-    time alone."""
+    time alone; `writing`: rows of ordering keys may be written at that instant or later meanwhile."""
 
     def __init__(
-        self, store: Store, runner: Performs, retention_ms: int, now_ms: Callable[[], int], time_ms: Callable[[], int]
+        self,
+        store: Store,
+        runner: Performs,
+        retention_ms: int,
+        now_ms: Callable[[], int],
+        time_ms: Callable[[], int],
+        writing: Callable[[int], AbstractContextManager[None]],
     ) -> None:
+        self._writing = writing
         self._now_ms = now_ms
         self._time_ms = time_ms
         self._store = store
@@ -100,8 +108,10 @@ class Moving:
     async def _try(self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None) -> int:
         # Longer than a call is remembered at the least: so its register is.
         retention_ms = max(self._retention_ms, REQUEST_MEMORY_MS)
-        wish = Wish(request, fire_at_ms, self._now_ms(), retention_ms, revive, asked_ms, self._time_ms)
-        return await drive(move_task(task, wish), self._runner)
+        now_ms = self._now_ms()
+        wish = Wish(request, fire_at_ms, now_ms, retention_ms, revive, asked_ms, self._time_ms)
+        with self._writing(now_ms):
+            return await drive(move_task(task, wish), self._runner)
 
     async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
         dead_letters = await self._store.get_dead_letters([task.to_bytes()])

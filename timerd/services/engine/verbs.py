@@ -116,6 +116,9 @@ class TaskView:
     history: str = ""
     # As it is kept (model/progress.py).
     progress: str = ""
+    ordering_key: str = ""
+    # The task of its key that is before it, as far as is known.
+    behind: TaskId | None = None
 
 
 @dataclass(frozen=True, slots=True)

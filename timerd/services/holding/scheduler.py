@@ -30,6 +30,7 @@ from timerd.services.holding.membership import Membership
 from timerd.services.holding.opening import Opening
 from timerd.services.holding.procedure_runner import PeersOf, ProcedureRunner
 from timerd.services.holding.prolonging import Prolonging
+from timerd.services.holding.read_through import ReadThrough
 from timerd.services.holding.row_finder import RowFinder
 from timerd.services.holding.single_instance import SingleInstance
 from timerd.services.holding.throttle import Throttle
@@ -80,6 +81,8 @@ class Scheduler:
         self.membership.on_change(self.look_soon)
         prolonging = Prolonging(held, self.deliveries, self.finder.look, store)
         self.hand_over = HandOver(held, self.membership, store, prolonging, self.procedures.others)
+        self.read_through = ReadThrough(held.machines, self.hand_over.is_mine)
+        memory.keys.on_given(held.wake)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effect_runner = EffectRunner(
@@ -106,15 +109,19 @@ class Scheduler:
                 self._reconciled_ms = now_ms
                 await surely(self.reconcile(now_ms))
             if now_ms is not None:
-                self.held.tick(now_ms)
+                self._tick(now_ms)
             await asyncio.sleep(TICK_S)
 
     async def step(self, now_ms: int) -> None:
         """What `run` does, once and to its end: for tests that turn the clock by hand."""
         if self._time.is_sure:
             await surely(self.reconcile(now_ms))
-            self.held.tick(now_ms)
+            self._tick(now_ms)
         await self.held.until_idle()
+
+    def _tick(self, now_ms: int) -> None:
+        self.held.tick(now_ms)
+        self.memory.keys.lapse(now_ms)
 
     def look_soon(self) -> None:
         self._reconciled_ms = 0
@@ -122,13 +129,16 @@ class Scheduler:
     async def reconcile(self, now_ms: int) -> None:
         """Holds what should be held, lets go of what is done."""
         near_ms = now_ms + self._instance.look_ahead_ms
+        self.read_through.begin_look()
+        asked = list(self.scopes)
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
-        scopes = await self._backlogs(list(self.scopes))
+        scopes = await self._backlogs(asked)
         self.hand_over.forget_done(chain(catalogue, *scopes.values()))
         mine = self.hand_over.is_mine
         wanted = self._instance.wanted(now_ms, catalogue, scopes, mine, self._is_loaded, self._is_small)
         for partition in wanted:
             self.hold(partition)
+        self.read_through.looked(catalogue, scopes, asked)
         missed = (p for p in wanted if p.scope == TIME_SCOPE and self._instance.is_missed(p, now_ms))
         self._reconcile_every_ms = RECONCILE_MS if all(map(self._is_loaded, missed)) else CATCH_UP_MS
         self.held.foreign_rows()
@@ -171,6 +181,7 @@ class Scheduler:
         """A queue has a worker again."""
         scope = scope_of(*queue)
         self.scopes[scope] = queue
+        self.read_through.opened(scope)
         self.opening.begin(scope)
         self._to_bring.add(scope)
         self.held.spawn(surely(self._bring_backlog(scope)))

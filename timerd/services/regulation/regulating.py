@@ -174,6 +174,17 @@ class Regulating:
                 field="limit",
             )
 
+    def check_ordering(self) -> None:
+        """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""
+        if self._others is not None:
+            raise Precondition(
+                "Ordering keys need a server of one instance, and this one is one of a cluster, whose instances would "
+                "send the tasks of a key side by side: nothing was stored. Leave ordering_key empty, or use a server "
+                "on SQLite.",
+                "ORDERING_IN_CLUSTER",
+                field="template.ordering_key",
+            )
+
     def check_releases(self, capability: str) -> None:
         """Raises Precondition where an instance that lives does not understand it."""
         announced = self._membership.announced()

@@ -230,6 +230,11 @@ def template_of(namespace: str, given: task_wire.TaskTemplate) -> Template:
             )
     if given.on_conflict:
         raise Invalid("A schedule's tasks have no keys: leave on_conflict out.", "template.on_conflict")
+    if given.ordering_key:
+        raise Invalid(
+            "A schedule's tasks have no ordering_key: leave it out, or let their handler schedule tasks that have one.",
+            "template.ordering_key",
+        )
     template = common_of(namespace, given, "template.").template
     check_spans(template)
     return template

@@ -15,9 +15,10 @@ from timerd.model.columns import Columns, pieces
 from timerd.model.expiries import NEVER_MS, deadlines_ms, soft_expiries_ms
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
 from timerd.model.occurrences import Occurrence
+from timerd.model.ordering import FENCE_BYTES, NO_FENCE, fence_of
 from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import FLAG_LATE, RowGroup, gather
-from timerd.model.task import NO_EXTRA, Template
+from timerd.model.task import NO_EXTRA, Extra, Template
 from timerd.services.calls.progress import progress_message
 from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.work.few_delivered import add_template, few_message, is_few
@@ -92,9 +93,14 @@ def _lengths(rows: RowGroup) -> Columns:
     lengths[first] += [_template_bytes(template) for template in used]
     lengths += np.array([len(template.traceparent) for template in used])[which]
     if rows.extras:
-        notes = [4 * len(extra.key) + len(extra.occurrence) + len(extra.progress) for extra in rows.extras]
+        notes = [_note_bytes(extra) for extra in rows.extras]
         lengths += [notes[at - 1] if at else 0 for at in rows.columns["extra"].tolist()]
     return lengths
+
+
+def _note_bytes(extra: Extra) -> int:
+    words = 4 * (len(extra.key) + len(extra.ordering_key))
+    return words + len(extra.occurrence) + len(extra.progress) + (FENCE_BYTES if extra.ordering_key else 0)
 
 
 def _template_bytes(template: Template) -> int:
@@ -242,6 +248,10 @@ def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:
         out.keys.extend([extra.key for extra in extras])
     if any(extra.progress for extra in extras):
         out.previous_progress.extend([progress_message(extra.progress) for extra in extras])
+    if any(extra.ordering_key for extra in extras):
+        out.ordering_keys.extend([extra.ordering_key for extra in extras])
+        fences = [fence_of(rows, n).to_bytes() if e.ordering_key else NO_FENCE for n, e in enumerate(extras)]
+        out.order_fences = b"".join(fences)
     if any(extra.occurrence for extra in extras):
         out.occurrences.extend([_occurrence(extra.occurrence) for extra in extras])
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from timerd.model.identity import ACK_TOKEN_BYTES, TASK_ID_BYTES, encode_id
+from timerd.model.ordering import FENCE_BYTES
 from timerd.v1 import work_service_pb2 as pb
 
 DELIVERY_ID_BYTES = 20
@@ -56,6 +57,9 @@ def _task(deliver: pb.Deliver, at: int) -> pb.ReceivedTask:
         task.previous_progress.CopyFrom(deliver.previous_progress[at])
     if kind.keep_result_ms:
         task.keep_result.FromMilliseconds(kind.keep_result_ms)
+    if deliver.ordering_keys and deliver.ordering_keys[at]:
+        task.ordering_key = deliver.ordering_keys[at]
+        task.order_fence = _piece(deliver.order_fences, at, FENCE_BYTES)
     if deliver.occurrences and deliver.occurrences[at].schedule_id:
         task.occurrence.CopyFrom(deliver.occurrences[at])
     return task

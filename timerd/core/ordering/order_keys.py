@@ -1,0 +1,343 @@
+"""Which task of an ordering key is the next one, over all partitions of an instance.
+
+The rows of a key are filed here when they are met, in the order of (position, order_seq), and only the first one waits
+in its due queue. What has been sent blocks its key until its end is durable, or until its row is filed again: as the
+next attempt, which keeps its place, or given back unsent. So nothing that is blocked is looked at until something of
+its key ends. A queue without keys pays for none of this.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, KeysView
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from timerd.core.taken import LAST, QueueKey
+from timerd.model.identity import RowKey
+from timerd.model.ordering import first_of, order_seq
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+
+# What is kept of a row beside its columns and payload, about.
+FILED_BYTES = 400
+Give = Callable[[RowGroup, int], None]
+
+
+@dataclass(slots=True, eq=False)
+class Filed:
+    """A row that has not been sent. `until_ms`: it is not to be sent before. `is_given`: it waits in its due queue."""
+
+    key: RowKey
+    seq: int
+    rows: RowGroup
+    row: int
+    until_ms: int
+    line: Line
+    home: OrderedRows
+    is_given: bool = False
+    is_gone: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return FILED_BYTES + int(self.rows.columns["length"][self.row])
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """One key. `blocked`: how many of its tasks keep the others from being sent."""
+
+    queue: QueueKey
+    ordering_key: str
+    heap: list[tuple[int, int, int, Filed]] = field(default_factory=list)
+    blocked: int = 0
+
+    def first(self) -> Filed | None:
+        while self.heap and self.heap[0][3].is_gone:
+            heapq.heappop(self.heap)
+        return self.heap[0][3] if self.heap else None
+
+    def waiting(self) -> int:
+        return sum(not entry[3].is_gone for entry in self.heap)
+
+
+class KeyFacts(NamedTuple):
+    """Of one key, for people: how many of its tasks wait in memory, which one keeps them back, and the first."""
+
+    ordering_key: str
+    waiting: int
+    sent: Filed | None
+    first: Filed | None
+
+
+class OrderKeys:
+    """Of one instance."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[QueueKey, str], Line] = {}
+        # By digest: what keeps its key from going on.
+        self._blocking: dict[bytes, Filed] = {}
+        # Acked by an older attempt while a worker has a later one: until when that has it.
+        self._held_ms: dict[bytes, int] = {}
+        # Of these, tasks whose end is durable.
+        self._over: set[bytes] = set()
+        self._numbers = count()
+        self._last_seq = 0
+        self.first_seq = LAST
+        self._writes: dict[int, int] = {}
+        self._given: Callable[[], None] = lambda: None
+
+    def __bool__(self) -> bool:
+        """Whether any key has something in memory."""
+        return bool(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def on_given(self, given: Callable[[], None]) -> None:
+        """`given` is called when rows may be sent that waited for their key."""
+        self._given = given
+
+    # -- accepting ------------------------------------------------------------------------------------------------
+
+    def draw(self, tasks: int, now_ms: int) -> int:
+        """The first of so many numbers, which are greater than all before."""
+        first = max(self._last_seq + 1, first_of(now_ms))
+        self.first_seq = min(self.first_seq, first)
+        self._last_seq = first + tasks - 1
+        return first
+
+    def begin_write(self, now_ms: int) -> int:
+        """Rows of keys may be written at that instant or later: until `end_write` nothing that is due then is sent."""
+        number = self.number()
+        self._writes[number] = now_ms
+        return number
+
+    def end_write(self, number: int) -> None:
+        self._writes.pop(number, None)
+
+    @contextmanager
+    def writing(self, now_ms: int, later: Callable[[Callable[[], None]], None]) -> Iterator[None]:
+        """What has failed may be written all the same: `later` ends that write when a sweep has met it."""
+        number = self.begin_write(now_ms)
+        try:
+            yield
+        except BaseException:
+            later(lambda: self.end_write(number))
+            raise
+        self.end_write(number)
+
+    def written_ms(self) -> int:
+        """What is before it is written, or never will be."""
+        return min(self._writes.values(), default=LAST)
+
+    # -- which one is next ----------------------------------------------------------------------------------------
+
+    def line(self, queue: QueueKey, ordering_key: str) -> Line:
+        name = queue, ordering_key
+        found = self._lines.get(name)
+        if found is None:
+            found = self._lines[name] = Line(queue, ordering_key)
+        return found
+
+    def number(self) -> int:
+        """Another one each time."""
+        return next(self._numbers)
+
+    def push(self, filed: Filed) -> None:
+        entry = filed.key.position_ms, filed.seq, self.number(), filed
+        heapq.heappush(filed.line.heap, entry)
+        sent = self._blocking.get(filed.key.digest)
+        # Another row of the task, which was written again, says nothing of the one that was sent.
+        if sent is not None and (sent.key == filed.key or sent.key.version < filed.key.version):
+            self._unblock(sent)
+
+    def is_next(self, filed: Filed) -> bool:
+        return not filed.line.blocked and filed.line.first() is filed
+
+    def block(self, filed: Filed) -> None:
+        """It is sent, or ends: nothing else of its key is sent until that is durable."""
+        digest = filed.key.digest
+        if digest not in self._blocking:
+            self._blocking[digest] = filed
+            filed.line.blocked += 1
+
+    def hold(self, digest: bytes, until_ms: int) -> None:
+        """Another attempt has ended the task, and a worker has this one until then (rule O7)."""
+        if digest in self._blocking:
+            self._held_ms[digest] = until_ms
+
+    def free(self, keys: Iterable[RowKey]) -> None:
+        """These rows have ended, durably, or are where they go: what they kept goes on."""
+        lines: list[Line] = []
+        for key in keys:
+            filed = self._blocking.get(key.digest)
+            if filed is None or filed.key != key:
+                continue
+            if key.digest in self._held_ms:
+                self._over.add(key.digest)
+            else:
+                lines.append(self._unblock(filed))
+        self.give(lines)
+
+    @property
+    def blocking(self) -> KeysView[bytes]:
+        """Digests of what has been sent, or ends."""
+        return self._blocking.keys()
+
+    def lapse(self, now_ms: int) -> None:
+        """Leases that are over."""
+        over = [self._blocking[each] for each in self._over if self._held_ms[each] <= now_ms]
+        self.give([self._unblock(filed) for filed in over])
+
+    def give(self, lines: Iterable[Line]) -> None:
+        """The first row of each, if nothing keeps it, goes to its due queue."""
+        parts: dict[tuple[int, int, int], list[Filed]] = {}
+        for line in lines:
+            first = line.first()
+            if first is None:
+                self._forget(line)
+            elif not line.blocked and not first.is_given:
+                first.is_given = True
+                parts.setdefault((id(first.home), id(first.rows), first.until_ms), []).append(first)
+        for part in parts.values():
+            home, rows = part[0].home, part[0].rows
+            home.give(rows.select(np.array([each.row for each in part], np.intp)), part[0].until_ms)
+        if parts:
+            self._given()
+
+    def drop(self, home: OrderedRows) -> None:
+        """The partition is let go of: what was sent of it is read again, by the next holder."""
+        gone = [filed for filed in self._blocking.values() if filed.home is home]
+        self.give([self._unblock(filed) for filed in gone])
+
+    # -- for people -----------------------------------------------------------------------------------------------
+
+    def facts(self, queue: QueueKey, most: int) -> list[KeyFacts]:
+        """Of the keys of the queue that have most in memory."""
+        sent = {id(filed.line): filed for filed in self._blocking.values()}
+        found = [line for line in self._lines.values() if line.queue == queue]
+        longest = heapq.nlargest(most, found, key=lambda line: len(line.heap))
+        return [KeyFacts(line.ordering_key, line.waiting(), sent.get(id(line)), line.first()) for line in longest]
+
+    def before(self, queue: QueueKey, ordering_key: str, digest: bytes) -> Filed | None:
+        """The task that keeps this one of the key from being sent; None: none does."""
+        line = self._lines.get((queue, ordering_key))
+        if line is None:
+            return None
+        sent = next((filed for filed in self._blocking.values() if filed.line is line), None)
+        found = sent or line.first()
+        return found if found is not None and found.key.digest != digest else None
+
+    def counts(self) -> dict[QueueKey, tuple[int, int]]:
+        """Of each queue: keys of which something is sent, and keys of which something waits besides."""
+        found: dict[QueueKey, tuple[int, int]] = {}
+        for line in self._lines.values():
+            busy, waiting = found.get(line.queue, (0, 0))
+            found[line.queue] = busy + bool(line.blocked), waiting + bool(line.heap)
+        return found
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _unblock(self, filed: Filed) -> Line:
+        digest = filed.key.digest
+        del self._blocking[digest]
+        self._held_ms.pop(digest, None)
+        self._over.discard(digest)
+        filed.line.blocked -= 1
+        return filed.line
+
+    def _forget(self, line: Line) -> None:
+        if not line.blocked:
+            self._lines.pop((line.queue, line.ordering_key), None)
+
+
+class OrderedRows:
+    """Those of one partition, but for what has been sent. `give`: rows go to the due queue, not to be sent before an
+    instant. `is_open`: whether the very row has been sent."""
+
+    def __init__(self, partition: Partition, keys: OrderKeys, give: Give, is_open: Callable[[RowKey], bool]) -> None:
+        self.partition = partition
+        self.keys = keys
+        self.give = give
+        self._is_open = is_open
+        self._filed: dict[RowKey, Filed] = {}
+        self._oldest: list[tuple[int, int, Filed]] = []
+        self.size_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._filed)
+
+    def __contains__(self, key: RowKey) -> bool:
+        return key in self._filed
+
+    def file(self, rows: RowGroup, until_ms: int = 0) -> None:
+        """These rows wait for their turn. They may come again, and may have been held until then in between."""
+        lines: dict[int, Line] = {}
+        own = rows.compact() if len(rows) else rows
+        for row, key in enumerate(own.keys()):
+            known = self._filed.get(key)
+            if known is not None and until_ms:
+                known.until_ms = until_ms
+                lines[id(known.line)] = known.line
+            if known is not None or self._is_open(key):
+                continue
+            template, extra = own.template_of(row), own.extra_of(row)
+            line = self.keys.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
+            filed = Filed(key, order_seq(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
+            self._filed[key] = filed
+            self.size_bytes += filed.size_bytes
+            heapq.heappush(self._oldest, (key.position_ms, self.keys.number(), filed))
+            self.keys.push(filed)
+            lines[id(line)] = line
+        self.keys.give(lines.values())
+
+    def find(self, key: RowKey) -> Filed | None:
+        return self._filed.get(key)
+
+    def remove(self, filed: Filed) -> None:
+        """It waits here no more; its key goes on when it is told so."""
+        del self._filed[filed.key]
+        filed.is_gone = True
+        self.size_bytes -= filed.size_bytes
+
+    def over(self, keys: Iterable[RowKey]) -> None:
+        """Of these, which end, those that wait here keep their keys until that is durable."""
+        for key in keys if self._filed else ():
+            if (filed := self._filed.get(key)) is not None:
+                self.remove(filed)
+                self.keys.block(filed)
+
+    def take_out(self, until_ms: int) -> None:
+        """All rows up to that instant go to the due queue, for none of them is sent from here."""
+        found = [each for each in self._filed.values() if each.key.position_ms <= until_ms]
+        for filed in found:
+            self.remove(filed)
+            if not filed.is_given:
+                self.give(filed.rows.one(filed.row), 0)
+        lines = {id(filed.line): filed.line for filed in found}
+        self.keys.give(lines.values())
+
+    def given(self) -> list[Filed]:
+        """What waits in the due queue."""
+        return [filed for filed in self._filed.values() if filed.is_given]
+
+    def oldest_ms(self) -> int | None:
+        while self._oldest and self._oldest[0][2].is_gone:
+            heapq.heappop(self._oldest)
+        return self._oldest[0][0] if self._oldest else None
+
+    def drop_all(self) -> None:
+        """The partition is held no more."""
+        for filed in self._filed.values():
+            filed.is_gone = True
+        lines = {id(filed.line): filed.line for filed in self._filed.values()}
+        self._filed.clear()
+        self._oldest.clear()
+        self.size_bytes = 0
+        self.keys.drop(self)
+        self.keys.give(lines.values())

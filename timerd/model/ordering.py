@@ -1,0 +1,61 @@
+"""The order of the tasks of one ordering key: (position, order_seq), and the fence that each delivery of one carries.
+
+`order_seq` is drawn once, in the step that accepts the task: a task that was accepted later has a larger one. The tasks
+of one message share the number before it (`Extra.order_base`), and differ by their place in the message.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from timerd.model.codec import ORDERING_KEY, needing
+from timerd.model.rows import FLAG_ORDERED, RowGroup
+from timerd.model.task import Extra
+
+# So many may be drawn in a millisecond.
+DRAWN_BITS = 20
+FENCE_BYTES = 20
+NO_FENCE = bytes(FENCE_BYTES)
+_FENCE = struct.Struct(">QQI")
+# A release that does not know the key would send its tasks side by side.
+_NEEDS = needing(ORDERING_KEY)
+
+
+class OrderFence(NamedTuple):
+    """It grows along all starts of a key."""
+
+    position_ms: int
+    order_seq: int
+    version: int
+
+    def to_bytes(self) -> bytes:
+        """Big-endian: bytes compare as the numbers do."""
+        return _FENCE.pack(*self)
+
+
+def ordered_extra(ordering_key: str, key: str = "") -> Extra:
+    """Of a task that has this ordering key."""
+    return Extra(key=key, ordering_key=ordering_key, kept=_NEEDS)
+
+
+def first_of(now_ms: int) -> int:
+    """The first number that may be drawn in that millisecond."""
+    return now_ms << DRAWN_BITS
+
+
+def last_of(now_ms: int) -> int:
+    """Above all that were drawn until then, and below all that are drawn in a later millisecond."""
+    return first_of(now_ms + 1) - 1
+
+
+def order_seq(rows: RowGroup, row: int) -> int:
+    return rows.extra_of(row).order_base + int(rows.columns["index"][row])
+
+
+def fence_of(rows: RowGroup, row: int) -> OrderFence:
+    return OrderFence(int(rows.columns["position_ms"][row]), order_seq(rows, row), int(rows.columns["version"][row]))
+
+
+def is_ordered(rows: RowGroup, row: int) -> bool:
+    return bool(int(rows.columns["flags"][row]) & FLAG_ORDERED)
