@@ -27,6 +27,10 @@ class HandCount:
     on_less: Callable[[], None] | None = None
     watch: DeliveryWatch | None = None
 
+    def listen(self, watch: DeliveryWatch | None) -> None:
+        """It hears of all that is sent from here; None: nobody does any more."""
+        self.watch = watch
+
     def begin(self, deliveries: int, sent_ms: int) -> None:
         self.open += deliveries
         if self.watch is not None:

@@ -97,10 +97,10 @@ class Breakers:
             # What is sent now counts already.
             breaker = QueueBreaker(f"{self._seed}\0{queue.namespace}\0{queue.queue}", now_ms - 1)
             watched = self._watched[queue] = WatchedQueue(queue, breaker, self._opened)
-        self._hand(queue).watch = watched
+        self._hand(queue).listen(watched)
         return watched
 
     def _leave(self, queue: QueueKey) -> None:
         """It has no breaker any more."""
         if self._watched and self._watched.pop(queue, None) is not None:
-            self._hand(queue).watch = None
+            self._hand(queue).listen(None)
