@@ -200,7 +200,8 @@ def test_what_was_given_back_is_sent_again_before_the_next_one() -> None:
 
 def test_nothing_is_left_of_a_key_without_tasks() -> None:
     here = instance(ordered(key(1)))
-    here.ends(*here.taken())
+    [only] = here.taken()
+    here.ends(only)
     assert here.keys
     here.is_durable()
     assert not here.keys
