@@ -7,7 +7,8 @@ import pytest
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
 from timerd.core.dispatch.attempt_ends import WORD_MS
 from timerd.core.dispatch.before_restart import HELD_MS
-from timerd.core.dispatch.delivery_machine import MOST_FAILED, SENT_AGAIN, DeliveryMachine
+from timerd.core.dispatch.delivery_machine import MOST_FAILED, DeliveryMachine
+from timerd.core.dispatch.sentences import SENT_AGAIN
 from timerd.core.dispatch.settlement import Action, Settlement
 from timerd.core.taken import Taken
 from timerd.model.identity import encode_id, is_genuine, parse_task_id

@@ -41,6 +41,7 @@ TokenFile = Annotated[
         "--token-file", metavar="FILE", envvar="TIMERD_TOKEN_FILE", help="Holds this client's token; or TIMERD_TOKEN."
     ),
 ]
+SoftExpireIn = Annotated[str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")]
 KeepResult = Annotated[
     str | None, typer.Option(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")
 ]

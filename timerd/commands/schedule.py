@@ -38,9 +38,7 @@ async def schedule(
     priority: Annotated[int, typer.Option(min=0, max=10, help="A level is worth 64 s of waiting among due tasks.")] = 0,
     content_type: Annotated[str, typer.Option(help="Handed to the worker, for example application/json.")] = "",
     expire_in: Annotated[str | None, typer.Option(metavar="SPAN", help="Not delivered so long after its time.")] = None,
-    soft_expire_in: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")
-    ] = None,
+    soft_expire_in: options.SoftExpireIn = None,
     keep_result: options.KeepResult = None,
     max_attempts: Annotated[
         int, typer.Option(min=0, help="Deliveries in all; 0 = the server's default (20).", rich_help_panel=_RETRY)
