@@ -84,13 +84,21 @@ class Relay:
         return self._held_up.batches()
 
     async def _look(self) -> None:
-        """Goes on at once while much waits. Else when something in hand is over, whose keys are free then."""
+        """Goes on at once while much waits. Else when all that is in hand is over, whose keys are free then: with each
+        one that ends, a few rows would go at a time."""
         self._ended_one.clear()
         if self._in_hand.count(without=self._held_up.numbers()) >= MOST_IN_HAND:
             await self._ended_one.wait()
         elif await self._there(self._seal) < MOST_ROWS // 2:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended_one.wait(), self._options.poll_s)
+                await asyncio.wait_for(self._rest(), self._options.poll_s)
+
+    async def _rest(self) -> None:
+        if not self._in_hand.count(without=self._held_up.numbers()):
+            await self._stopping.wait()
+        while self._in_hand.count(without=self._held_up.numbers()) and not self._stopping.is_set():
+            self._ended_one.clear()
+            await self._ended_one.wait()
 
     async def _seal(self) -> int:
         async with self._appearing:
