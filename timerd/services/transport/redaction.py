@@ -1,12 +1,12 @@
-"""What a reply has for those who may look at tasks and not into them (the role `view`): no payload, and no error and no
-cursor, for a worker may have written into them what the payload holds."""
+"""What a reply has for those who may look at tasks and not into them (the role `view`): no payload, no result, and no error
+and no cursor, for a worker may have written into them what the payload holds."""
 
 from __future__ import annotations
 
 from google.protobuf.message import Message
 
 # Fields of whatever message of our API.
-CONTENTS = frozenset({"payload", "payloads", "last_error", "error", "cursor"})
+CONTENTS = frozenset({"payload", "payloads", "last_error", "error", "cursor", "value"})
 
 
 def redacted(reply: object) -> object:
