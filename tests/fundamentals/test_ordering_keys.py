@@ -191,7 +191,7 @@ async def test_order_holds_over_hours_without_workers(server: Server, client: Cl
     order = sorted(range(30), key=lambda n: n * 7919 % 1009)
     await client.schedule_many("docs", [Item(b"%d" % n, at=times[n], ordering_key="a") for n in order])
     await server.advance(hours=6)
-    assert not server.node.scheduler.memory.keys
+    assert not server.node.scheduler.memory.order_keys
     desk = await begun(server, inbox, seconds=0.0)
     await server.advance(minutes=2)
     assert inbox.payloads == [b"%d" % n for n in range(30)]

@@ -36,7 +36,7 @@ GIVEN: TaskKeywords = {
 COLOUR: dict[str, list[tuple[str, str]]] = {
     "proto/timerd/v1/task.proto": [
         ("  string ordering_key = 10;\n", "  string colour = 11;\n"),
-        ("  Waiting waiting_for = 18;\n", "  string colour = 21;\n"),
+        ("  Waiting waiting_for = 18;\n", "  string colour = 22;\n"),
     ],
     "timerd/model/task.py": [('    soft_expire_at_ms: int = 0\n    traceparent: str = ""\n', '    colour: str = ""\n')],
     "timerd/services/calls/templates.py": [("        _traceparent(wire.traceparent),\n", "        wire.colour,\n")],

@@ -109,7 +109,7 @@ class Engine:
         self.shards = shards or Shards(store)
         self._attempts = Attempts(scheduler, time)
         self._browsing = Browsing(store, scheduler, secret, self._attempts)
-        self._ordering = Ordering(scheduler.memory.keys)
+        self._ordering = Ordering(scheduler.memory.order_keys)
         times = self.now_ms, self._time_ms
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, *times, self._ordering.writing)
         self._keying = Keying(scheduler.procedures, self._time_ms)
