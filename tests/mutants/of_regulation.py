@@ -197,7 +197,7 @@ MUTANTS = (
         guarantee="G21",
         file="timerd/core/partition/row_table.py",
         old="        return self._log.flush()\n",
-        new="        self._rows.ordered.of_all.free([key for key, _ in self._log.records.next.ended])\n"
+        new="        self._rows.ordered.order_keys.free([key for key, _ in self._log.records.next.ended])\n"
         "        return self._log.flush()\n",
         breaks="the next task of a key starts when the end of the one before is known, and a crash takes that back",
         tests=(

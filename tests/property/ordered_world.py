@@ -56,9 +56,9 @@ class OrderedWorld(World):
 
     def _begin(self) -> None:
         """A process has started."""
-        self.memory.ordering = OrderKeys()
+        self.memory.order_keys = OrderKeys()
         self.read_through = ReadThrough(self.machines, lambda _: True)
-        gate = KeyGate(self.memory.ordering, self._home, self.read_through.known_ms, lambda: 0)
+        gate = KeyGate(self.memory.order_keys, self._home, self.read_through.known_ms, lambda: 0)
         self.gates = LeaseGate(self.tasks), gate
 
     def _home(self, partition: Partition) -> OrderedRows | None:
@@ -93,7 +93,7 @@ class OrderedWorld(World):
             task = TaskId(position_ms, 0, kind.scope, kind.priority, prefix, n, b"-" * 8)
             self.tasks[task.digest] = Task(task, {self.now_ms + delays_ms[n]})
             self.key_of[task.digest] = self.ordering_key
-        keys, number = self.memory.ordering, self.memory.ordering.begin_write(self.now_ms)
+        keys, number = self.memory.order_keys, self.memory.order_keys.begin_write(self.now_ms)
 
         def stored(said: Inserted) -> None:
             self.inserting -= 1
@@ -113,7 +113,7 @@ class OrderedWorld(World):
         columns["fire_at_ms"] = self.now_ms + np.array(delays_ms)
         columns["position_ms"] = np.maximum(columns["fire_at_ms"], self.now_ms)
         columns["extra"], columns["flags"] = 1, FLAG_ORDERED
-        base = self.memory.ordering.draw(len(delays_ms), self.now_ms)
+        base = self.memory.order_keys.draw(len(delays_ms), self.now_ms)
         extra = ordered_extra(self.ordering_key)
         extras = [type(extra)(ordering_key=extra.ordering_key, order_base=base, kept=extra.kept)]
         return RowGroup(columns, np.frombuffer(prefix, PREFIX), [TEMPLATES[template]], b"", extras)
@@ -123,7 +123,7 @@ class OrderedWorld(World):
         self.messages += 1
         task.moving += 1
         task.fire_at_ms.add(wish.fire_at_ms)
-        keys, number = self.memory.ordering, self.memory.ordering.begin_write(self.now_ms)
+        keys, number = self.memory.order_keys, self.memory.order_keys.begin_write(self.now_ms)
 
         def said(fire_at_ms: int) -> None:
             keys.end_write(number)
@@ -139,7 +139,7 @@ class OrderedWorld(World):
         self.drive(move_task(task.id, wish), said, failed)
 
     def take(self, queue: QueueKey, limit: int) -> None:
-        self.memory.ordering.lapse(self.now_ms)
+        self.memory.order_keys.lapse(self.now_ms)
         for machine in list(self.machines.values()):
             taken = machine.take(queue, limit, self.now_ms, gates=self.gates)
             for n, key in enumerate(taken.rows.keys() if taken else []):
@@ -162,4 +162,4 @@ class OrderedWorld(World):
 
     def drain(self) -> None:
         super().drain()
-        assert not self.memory.ordering, "keys without tasks"
+        assert not self.memory.order_keys, "keys without tasks"

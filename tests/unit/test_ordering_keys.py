@@ -34,7 +34,7 @@ class Instance:
     pending: list[WriteSettled] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.keys = self.machine.ordered.of_all
+        self.keys = self.machine.ordered.order_keys
         self.keys.draw(1, 0)
         self._gate = KeyGate(
             self.keys, lambda _: self.machine.ordered, lambda _: self.known_ms, lambda: self.heard_by_ms

@@ -262,7 +262,7 @@ class OrderedRows:
 
     def __init__(self, partition: Partition, keys: OrderKeys, give: Give, is_open: Callable[[RowKey], bool]) -> None:
         self.partition = partition
-        self.of_all = keys
+        self.order_keys = keys
         self.give = give
         self._is_open = is_open
         self._filed: dict[RowKey, Filed] = {}
@@ -287,14 +287,14 @@ class OrderedRows:
             if known is not None or self._is_open(key):
                 continue
             template, extra = own.template_of(row), own.extra_of(row)
-            line = self.of_all.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
+            line = self.order_keys.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
             filed = Filed(key, order_seq(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
             self._filed[key] = filed
             self.size_bytes += filed.size_bytes
-            heapq.heappush(self._oldest, (key.position_ms, self.of_all.number(), filed))
-            self.of_all.push(filed)
+            heapq.heappush(self._oldest, (key.position_ms, self.order_keys.number(), filed))
+            self.order_keys.push(filed)
             lines[id(line)] = line
-        self.of_all.give(lines.values())
+        self.order_keys.give(lines.values())
 
     def find(self, key: RowKey) -> Filed | None:
         return self._filed.get(key)
@@ -310,7 +310,7 @@ class OrderedRows:
         for key in keys if self._filed else ():
             if (filed := self._filed.get(key)) is not None:
                 self.remove(filed)
-                self.of_all.block(filed)
+                self.order_keys.block(filed)
 
     def take_out(self, until_ms: int) -> None:
         """All rows up to that instant go to the due queue, for none of them is sent from here."""
@@ -320,7 +320,7 @@ class OrderedRows:
             if not filed.is_given:
                 self.give(filed.rows.one(filed.row), 0)
         lines = {id(filed.line): filed.line for filed in found}
-        self.of_all.give(lines.values())
+        self.order_keys.give(lines.values())
 
     def given(self) -> list[Filed]:
         """What waits in the due queue."""
@@ -339,5 +339,5 @@ class OrderedRows:
         self._filed.clear()
         self._oldest.clear()
         self.size_bytes = 0
-        self.of_all.drop(self)
-        self.of_all.give(lines.values())
+        self.order_keys.drop(self)
+        self.order_keys.give(lines.values())

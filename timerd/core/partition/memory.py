@@ -28,7 +28,7 @@ class Memory:
     # Queues of which something may be due earlier than when delivery last asked; it takes them out.
     touched: set[QueueKey] = field(default_factory=set)
     # Whose turn it is among the tasks of one ordering key, over all partitions.
-    ordering: OrderKeys = field(default_factory=OrderKeys)
+    order_keys: OrderKeys = field(default_factory=OrderKeys)
 
     def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
         """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the

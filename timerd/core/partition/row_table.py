@@ -618,14 +618,14 @@ class RowTable:
         return self._log.flush()
 
     def settled_written(self, sequence: int) -> Effects:
-        keys = self._rows.ordered.of_all
+        keys = self._rows.ordered.order_keys
         ended = self._log.records.keys_ended(sequence, keys.blocking) if keys else ()
         effects = self._log.settled_written(sequence)
         keys.free(ended)
         return effects
 
     def carried_written(self, sequence: int) -> None:
-        keys = self._rows.ordered.of_all
+        keys = self._rows.ordered.order_keys
         went_on = self._log.records.keys_gone(sequence) if keys else ()
         self._log.records.finish(sequence)
         keys.free(went_on)

@@ -48,7 +48,7 @@ class RowsInHand:
     ) -> None:
         self.waiting = DueQueue(memory.touched)
         self.open = OpenRows()
-        self.ordered = OrderedRows(partition, memory.ordering, self._give, self.open.is_open)
+        self.ordered = OrderedRows(partition, memory.order_keys, self._give, self.open.is_open)
         self.outcomes = PendingOutcomes() if outcomes is None else outcomes
         self.moves = MoveBlocks(partition)
         self.met = MetRows()

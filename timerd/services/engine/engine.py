@@ -114,7 +114,7 @@ class Engine:
         self._attempts = Attempts(scheduler, time)
         self._expired = Expired(scheduler.procedures, time)
         self._browsing = Browsing(store, scheduler, secret, self._attempts, self._expired)
-        self._ordering = Ordering(scheduler.memory.ordering)
+        self._ordering = Ordering(scheduler.memory.order_keys)
         times = self.now_ms, self._time_ms
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, *times, self._ordering.writing)
         self._keying = Keying(scheduler.procedures, self._time_ms)

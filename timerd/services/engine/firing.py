@@ -254,9 +254,9 @@ class SchedulerFiring:
             machine = machines.get(partition)
             return machine.ordered if machine is not None else None
 
-        scheduler.deliveries.machine.on_older_ack(scheduler.memory.ordering)
+        scheduler.deliveries.machine.on_older_ack(scheduler.memory.order_keys)
         known_ms = scheduler.read_through.known_ms
-        return KeyGate(scheduler.memory.ordering, home, known_ms, lambda: brought.heard_by_ms)
+        return KeyGate(scheduler.memory.order_keys, home, known_ms, lambda: brought.heard_by_ms)
 
     def _lease_of(self, key: RowKey) -> int:
         return max(self._scheduler.deliveries.lease_of(key) or 0, self._redelivery_guard.until_ms(key))

@@ -82,7 +82,7 @@ class Scheduler:
         prolonging = Prolonging(held, self.deliveries, self.finder.look, store)
         self.hand_over = HandOver(held, self.membership, store, prolonging, self.procedures.others)
         self.read_through = ReadThrough(held.machines, self.hand_over.is_mine)
-        memory.ordering.on_given(held.wake)
+        memory.order_keys.on_given(held.wake)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effect_runner = EffectRunner(
@@ -121,7 +121,7 @@ class Scheduler:
 
     def _tick(self, now_ms: int) -> None:
         self.held.tick(now_ms)
-        self.memory.ordering.lapse(now_ms)
+        self.memory.order_keys.lapse(now_ms)
 
     def look_soon(self) -> None:
         self._reconciled_ms = 0

@@ -1,4 +1,4 @@
-"""What a reply has for those who may look at tasks and not into them (the role `view`): no payload, no result, and no error
+"""What a reply has for those who may look at tasks and not into them (the role `view`): no payload, no result, no error
 and no cursor, for a worker may have written into them what the payload holds."""
 
 from __future__ import annotations
