@@ -147,7 +147,9 @@ def test_wait_shows_the_task_and_says_by_its_exit_code_whether_it_was_acknowledg
 ) -> None:
     shown = task()
     shown.state = state
-    server.timers.unary_answers["Wait"].extend([pb.WaitResponse(task=shown, has_ended=code == 0 or "DEAD" in says)] * 999)
+    server.timers.unary_answers["Wait"].extend(
+        [pb.WaitResponse(task=shown, has_ended=code == 0 or "DEAD" in says)] * 999
+    )
     ran = terminal("wait", "A1", "--for", "10ms", "--json")
     assert (ran.code, ran.json["task_id"]) == (code, "A1")
     assert says in ran.err
