@@ -135,9 +135,12 @@ def test_regulation(server: Server) -> None:
 
 def test_set_ups(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[6])), server.address, {})
-    ends = {"order", "export", "step 1", "step 2", "step 3"}
+    ends = {"order", "export", "doc-42: print"}
     asyncio.run(work(names["worker"], lambda: ends <= {*names["done"]} and len(names["seen"]) == 2))
     assert names["seen"] == [b"password", b"newsletter"]
+    assert [each for each in names["done"] if each.startswith("doc-42")] == [
+        f"doc-42: {change}" for change in ("draft", "review", "print")
+    ]
     names["client"].close()
 
 
