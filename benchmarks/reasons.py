@@ -24,6 +24,7 @@ OF_MEASURES = {
     "rosters": "schedules-and-cycles",
     "simulating": "schedules-and-cycles",
     "webhooks": "webhooks",
+    "page": "the-page",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",

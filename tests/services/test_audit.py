@@ -26,6 +26,7 @@ from timerd.services.transport.audit_log import read_audit_log
 from timerd.services.transport.audit_records import AuditRecords, new_call_id
 from timerd.services.transport.roles import OPERATE
 from timerd.testing import Server
+from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1.overview_service_pb2 import ListAuditedCallsRequest, ListAuditedCallsResponse
 
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
@@ -90,6 +91,19 @@ async def test_a_verb_is_written_down_with_what_became_of_it(server: Server, log
     assert refused.outcome == "INVALID_ARGUMENT"
     assert "no queue" in refused.result
     assert mode(log) & 0o007 == 0
+
+
+async def test_an_instant_that_is_none_is_written_down_as_it_is(server: Server, log: Path) -> None:
+    """JSON has no form for it, and what is wrong with it is for the verb to say."""
+    request = pb.RedriveRequest(queue="mails")
+    request.start_time.nanos = -5
+    async with Client(server.address) as client:
+        with pytest.raises(InvalidTask, match="start_time"):
+            await client._calls("Redrive", request, pb.RedriveResponse)
+    await until(log, 3)
+    [refused] = read_audit_log(log)
+    assert refused.outcome == "INVALID_ARGUMENT"
+    assert "nanos: -5" in refused.request["unreadable"][0]
 
 
 async def test_what_cannot_be_written_down_is_not_done(server: Server, log: Path) -> None:

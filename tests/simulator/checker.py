@@ -269,11 +269,12 @@ class Checker:
             self._told_of_expiry(task, replied.answers[0], called)
 
     def _told_of_expiry(self, task: Known, state: str, called: Called) -> None:
-        """What is said to have expired is not sent after that; what has, and was never sent, is said to have."""
+        """What is said to have expired is not sent after that; what has, and was never sent, is said to have. What was
+        sent and has failed has expired as soon as no attempt could begin in time."""
         ends_ms = task.wanted.expire_at_ms
         if state == "EXPIRED":
             self._end(task, "it was said to have expired")
-            if ends_ms > self._now_ms + self._clocks_apart_ms:
+            if ends_ms > self._now_ms + self._clocks_apart_ms and not task.delivered:
                 self._wrong(f"G7: {task.name} is said to have expired before its time")
         is_over = ends_ms and ends_ms + self._clocks_apart_ms <= called.at_ms and not self._is_shaken
         if state in ("PENDING", "RETRYING") and is_over and not task.delivered:

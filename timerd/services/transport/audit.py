@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from google.protobuf.json_format import MessageToDict
+from google.protobuf.json_format import Error, MessageToDict
 from google.protobuf.message import Message
 
 from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
@@ -119,9 +119,13 @@ class Audit(grpc.aio.ServerInterceptor):
 
 
 def _fields(message: object) -> AuditRecord:
+    """An instant that is none cannot be JSON: what is wrong with a call is said after it was written down."""
     if not isinstance(message, Message):
         return {}
-    found: AuditRecord = MessageToDict(message, preserving_proto_field_name=True)
+    try:
+        found: AuditRecord = MessageToDict(message, preserving_proto_field_name=True)
+    except (Error, ValueError, OverflowError):
+        return {"unreadable": _short([str(message)])}
     return {name: _short(value) for name, value in found.items()}
 
 
