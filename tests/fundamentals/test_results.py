@@ -10,8 +10,9 @@ from datetime import timedelta
 import pytest
 
 from timerd.client import CallExpired, CallFailed, Client, InvalidTask, TaskState, TimerdError
+from timerd.model.errors import StoreUnavailable
 from timerd.model.registers import result_key
-from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.storage import Cas, CasResult
 from timerd.testing import Server
 from timerd.v1 import task_pb2
 from timerd.v1 import work_service_pb2 as pb
@@ -172,15 +173,15 @@ async def test_a_task_whose_result_is_not_durable_has_not_ended(
 
     refused, cas = 0, server.node.store.cas
 
-    async def unknown(changes: Sequence[Cas]) -> list[CasResult]:
+    async def refuse(changes: Sequence[Cas]) -> list[CasResult]:
         nonlocal refused
         if not changes[0].key.name.startswith(result_key(b"").name):
             return list(await cas(changes))
         refused += 1
-        return [CasResult(CasStatus.UNKNOWN)]
+        raise StoreUnavailable("The store is away.", "STORE_UNAVAILABLE")
 
     with monkeypatch.context() as away:
-        away.setattr(server.node.store, "cas", unknown)
+        away.setattr(server.node.store, "cas", refuse)
         task = await client.schedule("sums", "[4]", delay=0, keep_result=DAY)
         while refused < 2:
             await asyncio.sleep(0.001)
