@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import CancelOutcome, Client, Item, RetryPolicy, TaskState, WaitReason
+from timerd.client import CancelOutcome, Client, FailedPrecondition, Item, RetryPolicy, TaskState, WaitReason
 from timerd.testing import Server
-from timerd.worker import Delivery, OrderFence, Reject
+from timerd.worker import Delivery, OrderFence, Reject, Retry
 
 QUICK = RetryPolicy(max_attempts=3, initial_backoff=20, multiplier=1, jitter=0)
 
@@ -183,6 +183,30 @@ async def test_a_cancelled_one_is_passed_over(server: Server, client: Client, in
     assert inbox.payloads == [b"0", b"1", b"3"]
     assert not desk.wrong
     await ledger(server)
+
+
+async def test_a_retry_of_a_key_is_not_moved(server: Server, client: Client) -> None:
+    """Its key would stand still until the attempt is due. A cancel lets the key go on."""
+    worker, seen = server.worker(), list[bytes]()
+
+    @worker.on("docs")
+    async def fails(delivery: Delivery) -> None:
+        seen.append(delivery.payload)
+        if delivery.payload == b"head":
+            raise Retry(3_600)
+
+    async with server.working(worker):
+        head = await client.schedule("docs", b"head", delay=0, ordering_key="a")
+        await client.schedule("docs", b"next", delay=0, ordering_key="a")
+        await server.advance(seconds=1)
+        for move in (client.reschedule(head.id, delay=1), client.fire_now(head.id)):
+            with pytest.raises(FailedPrecondition, match="cancel it, and schedule a new one") as refused:
+                await move
+            assert refused.value.reason == "RETRIES_IN_ORDER"
+        assert seen == [b"head"]
+        await client.cancel(head.id)
+        await server.advance(seconds=1)
+    assert seen == [b"head", b"next"]
 
 
 async def test_order_holds_over_hours_without_workers(server: Server, client: Client, inbox: Inbox) -> None:

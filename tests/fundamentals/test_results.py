@@ -112,6 +112,41 @@ async def test_a_caller_that_is_gone_cancels_the_task(server: Server, client: Cl
             await asyncio.sleep(0)
 
 
+async def test_a_caller_that_is_gone_while_the_task_is_stored_cancels_it_too(server: Server) -> None:
+    """Whenever that is; and a client that is closed sees to it first."""
+    for turns in range(12):
+        async with Client(server.address) as client:
+            calling = asyncio.create_task(client.call("nobody", b"x", timeout=60))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            calling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await calling
+    assert [task.state async for task in server.client().list(queue="nobody")] == []
+
+
+async def test_what_an_ack_that_was_refused_said_is_no_result(server: Server, client: Client) -> None:
+    """It came after a reject, and speaks of a life that is over when the task is redriven."""
+    task = await client.schedule("sums", b"x", delay=0, keep_result=DAY)
+    [first] = await client.receive("sums", max=1, wait=5)
+    await client.finish(first, "reject", error="no")
+    assert await client.finish(first, result="old") == {first.delivery_id: TaskState.DEAD}
+    await client.redrive([task.id])
+    [second] = await client.receive("sums", max=1, wait=5)
+    assert await client.finish(second, result="new") == {}
+    assert (await client.wait(task.id)).result == b"new"
+
+
+@pytest.mark.usefixtures("worker")
+async def test_the_end_of_a_call_is_told_with_the_last_error(client: Client) -> None:
+    """At once, while the row of the task is still there."""
+    for _ in range(5):
+        with pytest.raises(CallFailed, match="there are no such numbers"):
+            await client.call("hopeless", timeout=5)
+    with pytest.raises(InvalidTask, match="`timeout` must be"):
+        await client.call("sums", timeout=0)
+
+
 @pytest.mark.usefixtures("worker")
 async def test_what_can_be_no_result_fails_the_attempt(server: Server, client: Client) -> None:
     task = await client.schedule("objects", b"", delay=0, keep_result=DAY)

@@ -117,11 +117,11 @@ class FakeVerbs:
     async def is_stored(self, tasks: NewTasks, refused_now: Collection[int] = ()) -> bool:
         return any(tasks.prefix == before.prefix for before in self.scheduled)
 
-    async def keep_result(self, digest: bytes, result: bytes, keep_ms: int) -> None:
-        self.answers.setdefault(b"result" + digest, result)
+    async def keep_result(self, delivery_id: bytes, result: bytes, keep_ms: int) -> None:
+        self.answers.setdefault(b"result" + delivery_id, result)
 
-    async def kept_result(self, digest: bytes) -> bytes | None:
-        return self.answers.get(b"result" + digest)
+    async def kept_result(self, delivery_id: bytes) -> bytes | None:
+        return self.answers.get(b"result" + delivery_id)
 
     async def recall(self, request: bytes) -> bytes | None:
         return self.answers.get(request)
@@ -140,7 +140,7 @@ class FakeVerbs:
         self.moved[request] = fire_at_ms
         return fire_at_ms
 
-    async def get(self, namespace: str, task: TaskId) -> TaskView:
+    async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
         self._called("get")
         return self.views[task.digest]
 

@@ -51,9 +51,9 @@ def request_key(request: bytes) -> RegisterKey:
     return RegisterKey(Table.KEYS, b"\0r" + request)
 
 
-def result_key(digest: bytes) -> RegisterKey:
-    """Of a task. No namespace begins with a zero byte."""
-    return RegisterKey(Table.KEYS, b"\0o" + digest)
+def result_key(delivery_id: bytes) -> RegisterKey:
+    """Of a life of a task. No namespace begins with a zero byte."""
+    return RegisterKey(Table.KEYS, b"\0o" + delivery_id)
 
 
 def place_key(prefix: bytes) -> RegisterKey:

@@ -61,7 +61,9 @@ def _add_result(request: pb.FinishRequest, body: dict[str, Any]) -> None:
         raise Invalid("result and result_content_type are texts: write JSON as a text.", "result")
     request.result.value = result.encode(errors="replace")
     request.result.content_type = form
-    request.keep_result.CopyFrom(span_of(body.get("keep_result"), "keep_result"))
+    if "keep_result" not in body:
+        raise Invalid("A result needs keep_result: say it as receive has said it.", "keep_result")
+    request.keep_result.CopyFrom(span_of(body["keep_result"], "keep_result"))
 
 
 def _limit(body: dict[str, Any]) -> str:

@@ -171,14 +171,12 @@ def _is_passed(place: Place) -> Procedure[bool]:
 
 
 def from_letter(here: Located, letter: DeadLetter) -> Located:
-    """Where nothing is found any more, the dead letter still tells all of its task."""
-    extra = Extra(
-        letter.row_key,
-        last_error=letter.last_error,
-        occurrence=letter.occurrence,
-        history=letter.history,
-        kept=letter.row_kept,
-    )
+    """Where nothing is found any more, the dead letter still tells all of its task. The row of one that has just died
+    does not know how its last attempt failed."""
+    extra = Extra(letter.row_key, occurrence=letter.occurrence, kept=letter.row_kept)
+    if here.rows is not None:
+        extra = here.rows.extra_of(0)
+    extra = replace(extra, last_error=letter.last_error, history=letter.history)
     rows = single_row(letter.key, letter.fire_at_ms, letter.template, letter.payload, extra, 0)
     place = Place(letter.partition, letter.key)
     return replace(here, place=place, rows=rows, ending=Ending(Outcome.DEAD), source=None)

@@ -184,8 +184,21 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
         raise Precondition("The task has ended (acked): it cannot be moved.", "HAS_ENDED")
     if here.rows.extra_of(0).lease_until_ms > wish.now_ms:
         raise Precondition("The task is with a worker: it cannot be moved any more.", "HAS_FIRED")
+    if wish.revive is None:
+        _refuse_retry_in_order(here)
     _refuse_foreign(here.rows)
     return here.rows
+
+
+def _refuse_retry_in_order(here: Located) -> None:
+    """Until its attempt is due the row keeps its key, wherever the task has gone."""
+    rows = here.rows
+    if rows is not None and rows.extra_of(0).ordering_key and here.place.key.version & ATTEMPT_MASK:
+        raise Precondition(
+            "The task has an ordering key and waits for its next attempt, so it cannot be moved: cancel it, and "
+            "schedule a new one.",
+            "RETRIES_IN_ORDER",
+        )
 
 
 def _is_acked(mark: Mark, key: RowKey) -> bool:

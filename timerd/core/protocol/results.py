@@ -13,14 +13,14 @@ from timerd.model.registers import result_key
 from timerd.model.storage import Cas, CasResult, CasStatus
 
 
-def keep_result(digest: bytes, result: bytes, until_ms: int) -> Procedure[None]:
-    """Of the task with that digest. Raises StoreUnknown."""
-    said: CasResult = yield TryCas(Cas(result_key(digest), None, result, until_ms))
+def keep_result(delivery_id: bytes, result: bytes, until_ms: int) -> Procedure[None]:
+    """Of that life of a task. Raises StoreUnknown."""
+    said: CasResult = yield TryCas(Cas(result_key(delivery_id), None, result, until_ms))
     if said.status is not CasStatus.APPLIED and said.current is None:
         raise StoreUnknown("It is not known whether the result of the task was written down.")
 
 
-def kept_result(digest: bytes) -> Procedure[bytes | None]:
+def kept_result(delivery_id: bytes) -> Procedure[bytes | None]:
     """None: there is none, or it is no longer kept."""
-    stored: bytes | None = yield ReadRegister(result_key(digest))
+    stored: bytes | None = yield ReadRegister(result_key(delivery_id))
     return stored

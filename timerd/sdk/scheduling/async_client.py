@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Unpack
@@ -30,12 +31,14 @@ from timerd.sdk.values import (
     TaskKeywords,
     TaskOptions,
     TaskState,
+    TimerdError,
     datetime_of_ms,
     id_list,
     ms_of_timestamp,
     name,
     new_request_id,
     optional_name,
+    span_ms,
     template_of,
 )
 from timerd.v1 import timer_service_pb2 as pb
@@ -45,6 +48,8 @@ TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
 # The caller is there when the task ends, or comes back from a connection that broke.
 RESULT_KEPT_S = 60.0
+# So long the cancels of tasks whose callers are gone keep a client from being closed.
+FORSAKEN_S = 2.0
 
 
 class Client(Operations, Receiving, Singles):
@@ -80,7 +85,7 @@ class Client(Operations, Receiving, Singles):
     """
 
     @cached_property
-    def _forsaken(self) -> set[asyncio.Future[CancelOutcome]]:
+    def _forsaken(self) -> set[asyncio.Future[None]]:
         """Cancels of tasks whose callers are gone."""
         return set()
 
@@ -130,16 +135,34 @@ class Client(Operations, Receiving, Singles):
             CallFailed: no attempt was acknowledged, and none follows.
             CallExpired: none was acknowledged in time.
         """
+        span_ms(timeout, "timeout", may_be_none=False)
         wanted: TaskKeywords = {"keep_result": RESULT_KEPT_S, **fields, "expire_after": timeout}
-        task = await self.schedule(queue, payload, delay=0, options=options, **wanted)
+        storing = asyncio.ensure_future(self.schedule(queue, payload, delay=0, options=options, **wanted))
         try:
-            ended = await self.wait(task.id, timeout=timeout)
+            ended = await self.wait((await asyncio.shield(storing)).id, timeout=timeout)
         except asyncio.CancelledError:
-            forsaken = asyncio.ensure_future(self.cancel(task.id))
+            forsaken = asyncio.ensure_future(self._forsake(storing))
             self._forsaken.add(forsaken)
             forsaken.add_done_callback(self._forsaken.discard)
             raise
         return result_of(ended)
+
+    async def _forsake(self, storing: asyncio.Future[Task]) -> None:
+        """Nobody waits for the task any more, which may be on its way to the store."""
+        with suppress(TimerdError):
+            await self.cancel((await storing).id)
+
+    async def close(self) -> None:
+        """The call closes the client for good; calls that still wait for an answer fail.
+
+        Tasks of calls whose callers are gone are cancelled first, for up to two seconds.
+
+        Raises:
+            TimerdError: the client lives in another event loop, which is not closed (OTHER_LOOP).
+        """
+        if self._forsaken:
+            await asyncio.wait(set(self._forsaken), timeout=FORSAKEN_S)
+        await super().close()
 
     async def schedule_many(
         self,

@@ -84,7 +84,7 @@ class Reads:
                 "timeout",
             )
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        view = await self._ends.wait(task, partial(self._verbs.get, namespace, task), timeout_ms / 1000)
+        view = await self._ends.wait(task, partial(self._verbs.get, namespace, task, durable=True), timeout_ms / 1000)
         return wire.WaitResponse(task=await self._shown(namespace, view), has_ended=view.state in OVER)
 
     async def _shown(self, namespace: str, view: TaskView) -> Task:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from timerd.model.ack_token import is_genuine_token, parse_token
+from timerd.model.ack_token import AckToken, is_genuine_token, parse_token
 from timerd.model.errors import Invalid
+from timerd.model.identity import delivery_id_of
 from timerd.services.calls.fields import plain_text
 from timerd.services.calls.templates import MAX_CONTENT_TYPE_CHARS, MAX_KEEP_RESULT_MS
 from timerd.services.engine.verbs import State, TaskView, Verbs
@@ -25,20 +26,24 @@ class KeptResults:
     async def keep(self, namespace: str, tokens: Sequence[bytes], result: Result, keep_ms: int) -> None:
         """Durably, of each delivery that the tokens name; one that is not of this server names none. Raises what the
         store raises."""
-        packed = result.SerializeToString()
-        mine = [
-            parse_token(each).key.digest for each in tokens if is_genuine_token(each, self._verbs.secret, namespace)
-        ]
+        packed, secret = result.SerializeToString(), self._verbs.secret
+        mine = [_delivery_id(parse_token(each)) for each in tokens if is_genuine_token(each, secret, namespace)]
         for at in range(0, len(mine), WAITS_AT_ONCE):
             part = mine[at : at + WAITS_AT_ONCE]
-            await asyncio.gather(*(self._verbs.keep_result(digest, packed, keep_ms) for digest in part))
+            await asyncio.gather(*(self._verbs.keep_result(delivery_id, packed, keep_ms) for delivery_id in part))
 
     async def of(self, view: TaskView) -> Result | None:
         """None: it has none, or none is kept."""
         if view.state is not State.ACKED or view.template is None or not view.template.keep_result_ms:
             return None
-        packed = await self._verbs.kept_result(view.task_id.digest)
+        packed = await self._verbs.kept_result(view.delivery_id)
         return Result.FromString(packed) if packed is not None else None
+
+
+def _delivery_id(token: AckToken) -> bytes:
+    """The same over all attempts, and another one after a move and a redrive: an ack that is refused for these says
+    something of a life that is over."""
+    return delivery_id_of(token.key.digest, token.key.version)
 
 
 def check_result(result: Result, keep_ms: int, *, is_ack: bool, field: str) -> None:

@@ -36,7 +36,7 @@ from timerd.model.errors import (
     Unavailable,
 )
 from timerd.model.first_reply import Times, first_reply, indexes_of, read_reply
-from timerd.model.identity import TaskId, attempt_of
+from timerd.model.identity import TaskId, attempt_of, delivery_id_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key, name_key
 from timerd.model.rows import RowGroup
@@ -310,15 +310,15 @@ class Engine:
         with after_a_write():
             return await drive(remember(request, answer, int(self._time.exact_ms())), self._procedures)
 
-    async def keep_result(self, digest: bytes, result: bytes, keep_ms: int) -> None:
+    async def keep_result(self, delivery_id: bytes, result: bytes, keep_ms: int) -> None:
         with after_a_write():
-            await drive(keep_result(digest, result, int(self._time.exact_ms()) + keep_ms), self._procedures)
+            await drive(keep_result(delivery_id, result, int(self._time.exact_ms()) + keep_ms), self._procedures)
 
-    async def kept_result(self, digest: bytes) -> bytes | None:
-        return await drive(kept_result(digest), self._procedures)
+    async def kept_result(self, delivery_id: bytes) -> bytes | None:
+        return await drive(kept_result(delivery_id), self._procedures)
 
-    async def get(self, namespace: str, task: TaskId) -> TaskView:
-        here, is_in_hand = await self._look_whether_in_hand(task)
+    async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
+        here, is_in_hand = await self._look_whether_in_hand(task, durable=durable)
         if here.rows is None:
             if self._is_forgotten(task, here.move, int(self._time.exact_ms())):
                 return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
@@ -392,23 +392,24 @@ class Engine:
         self._estimating.remove(tasks)
         self.use.remove(namespace, tasks)
 
-    async def _look_up(self, task: TaskId) -> Located:
-        here = await drive(locate(task), self._procedures)
-        dead_letters = await self._store.get_dead_letters([task.to_bytes()]) if here.rows is None else []
+    async def _look_up(self, task: TaskId, *, durable: bool = False) -> Located:
+        here = await drive(locate(task, durable=durable), self._procedures)
+        may_be_dead = here.rows is None or here.ending.outcome is Outcome.DEAD
+        dead_letters = await self._store.get_dead_letters([task.to_bytes()]) if may_be_dead else []
         return from_letter(here, dead_letters[0]) if dead_letters else here
 
-    async def _look_whether_in_hand(self, task: TaskId) -> tuple[Located, bool]:
+    async def _look_whether_in_hand(self, task: TaskId, *, durable: bool = False) -> tuple[Located, bool]:
         """With whether a worker has the task. A cancel that only a mark tells of may have come when one had it, who may
         have ended it since the records were read: its holder has to say so, then they are read again. So is it with an
         expiry."""
-        here = await self._look_up(task)
+        here = await self._look_up(task, durable=durable)
         is_in_hand = await self._is_in_hand(here, here.rows) if here.rows is not None else False
         is_open = marked_as(here) not in (State.CANCELLED, State.PURGED) and not self._expired.has(here)
         if is_in_hand or here.ending.outcome is not None or is_open:
             return here, is_in_hand is True
         if is_in_hand is None:
             raise silent()
-        return await self._look_up(task), False
+        return await self._look_up(task, durable=durable), False
 
     async def _forgotten(self, tasks: Sequence[TaskId], now_ms: int) -> set[TaskId]:
         """Of tasks whose rows are gone."""
@@ -442,7 +443,8 @@ class Engine:
         notes = payload, extra.key, attempt, extra.last_error, extra.history, progress, extra.ordering_key
         # Of an ordering key an attempt that follows a failed one stands where that stood.
         due_at_ms = max(key.position_ms, extra.not_before_ms)
-        view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes)
+        delivery_id = delivery_id_of(key.digest, key.version)
+        view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes, delivery_id=delivery_id)
         return replace(view, behind=self._ordering.before(view, self.secret)) if extra.ordering_key else view
 
     def _state(self, here: Located, version: int) -> State:

@@ -119,6 +119,8 @@ class TaskView:
     ordering_key: str = ""
     # The task of its key that is before it, as far as is known.
     behind: TaskId | None = None
+    # Of this life of it: another one after a move and a redrive.
+    delivery_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,16 +218,16 @@ class Verbs(Protocol):
         """The answer that stands: this one, or that of another try of the call that was faster."""
         ...
 
-    async def keep_result(self, digest: bytes, result: bytes, keep_ms: int) -> None:
-        """Durably, of the task with that digest; the first one stands. Raises StoreUnknown."""
+    async def keep_result(self, delivery_id: bytes, result: bytes, keep_ms: int) -> None:
+        """Durably, of that life of a task; the first one stands. Raises StoreUnknown."""
         ...
 
-    async def kept_result(self, digest: bytes) -> bytes | None:
+    async def kept_result(self, delivery_id: bytes) -> bytes | None:
         """None: there is none, or its time is over."""
         ...
 
-    async def get(self, namespace: str, task: TaskId) -> TaskView:
-        """Raises NotFound."""
+    async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
+        """`durable`: that it has ended is said when nothing takes it back. Raises NotFound."""
         ...
 
     async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
