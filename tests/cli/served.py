@@ -12,7 +12,7 @@ from tests.cli.conftest import Ran
 from timerd.demo.processes import free_port
 
 TIMERD = [sys.executable, "-m", "timerd.cli"]
-PATIENCE_S = 60
+PATIENCE_S = 120
 
 
 def timerd(*arguments: str, stdin: str = "") -> Ran:
