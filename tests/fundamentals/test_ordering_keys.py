@@ -185,6 +185,19 @@ async def test_a_cancelled_one_is_passed_over(server: Server, client: Client, in
     await ledger(server)
 
 
+async def test_what_has_expired_is_not_said_to_come_before(server: Server, client: Client) -> None:
+    """No worker is there, so nobody has passed it over yet."""
+    first = await client.schedule("docs", b"1", delay=0, ordering_key="a", expire_after=60)
+    second = await client.schedule("docs", b"2", delay=0, ordering_key="a")
+    waiting = (await client.get(second.id)).waiting_for
+    assert waiting is not None
+    assert (waiting.reason, waiting.task_id) == (WaitReason.KEY, first.id)
+    await server.advance(seconds=61)
+    waiting = (await client.get(second.id)).waiting_for
+    assert waiting is not None
+    assert waiting.reason is WaitReason.SLOT
+
+
 async def test_a_retry_of_a_key_is_not_moved(server: Server, client: Client) -> None:
     """Its key would stand still until the attempt is due. A cancel lets the key go on."""
     worker, seen = server.worker(), list[bytes]()

@@ -445,7 +445,9 @@ class Engine:
         due_at_ms = max(key.position_ms, extra.not_before_ms)
         delivery_id = delivery_id_of(key.digest, key.version)
         view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes, delivery_id=delivery_id)
-        return replace(view, behind=self._ordering.before(view, self.secret)) if extra.ordering_key else view
+        if not extra.ordering_key:
+            return view
+        return replace(view, behind=self._ordering.before(view, self.secret, int(self._time.exact_ms())))
 
     def _state(self, here: Located, version: int) -> State:
         if here.ending.outcome in ENDED:

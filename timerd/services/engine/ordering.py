@@ -30,6 +30,10 @@ def id_of(filed: Filed, secret: bytes) -> TaskId:
     return TaskId(position_ms, shard, template.scope, template.priority, prefix, item, mac)
 
 
+def has_expired(filed: Filed, now_ms: int) -> bool:
+    return 0 < filed.rows.expiry_ms(filed.row) <= now_ms
+
+
 class Ordering:
     """Of one instance."""
 
@@ -41,13 +45,16 @@ class Ordering:
         base = self._keys.draw(int(rows.columns["index"].max()) + 1, now_ms)
         rows.extras = [replace(e, order_base=base) if e.ordering_key else e for e in rows.extras]
 
-    def before(self, view: TaskView, secret: bytes) -> TaskId | None:
-        """The task of the key that keeps this one from being sent."""
+    def before(self, view: TaskView, secret: bytes, now_ms: int) -> TaskId | None:
+        """The task of the key that keeps this one from being sent. One that has expired, and was not sent, keeps none:
+        it is passed over when its turn comes."""
         if view.template is None:
             return None
         queue = QueueKey(view.template.namespace, view.template.queue)
         found = self._keys.before(queue, view.ordering_key, view.task_id.digest)
-        return id_of(found, secret) if found is not None else None
+        if found is None or (found.key.digest not in self._keys.blocking and has_expired(found, now_ms)):
+            return None
+        return id_of(found, secret)
 
     def writing(self, now_ms: int) -> AbstractContextManager[None]:
         """Rows are written at that instant or later: what is due then waits for them."""
