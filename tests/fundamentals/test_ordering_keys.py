@@ -189,6 +189,7 @@ async def test_what_has_expired_is_not_said_to_come_before(server: Server, clien
     """No worker is there, so nobody has passed it over yet."""
     first = await client.schedule("docs", b"1", delay=0, ordering_key="a", expire_after=60)
     second = await client.schedule("docs", b"2", delay=0, ordering_key="a")
+    await server.advance(seconds=1)
     waiting = (await client.get(second.id)).waiting_for
     assert waiting is not None
     assert (waiting.reason, waiting.task_id) == (WaitReason.KEY, first.id)

@@ -7,8 +7,9 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from google.protobuf import duration_pb2
 
-from tests.process.fuzz.attack import UNARY
+from tests.process.fuzz.attack import UNARY, shortened
 from tests.process.fuzz.findings import Findings, Message
 from tests.process.fuzz.run import message_of, run, send
 from tests.process.fuzz.values import Generator, Learned
@@ -34,6 +35,13 @@ def test_a_seed_stands_for_its_messages() -> None:
     one, other = (Generator(Random(SEED), Learned()) for _ in range(2))
     one.now_ms = other.now_ms = lambda: 1_800_000_000_000  # type: ignore[method-assign]
     assert [one.raw(kind) for kind in kinds * 20] == [other.raw(kind) for kind in kinds * 20]
+
+
+def test_a_wait_of_a_minute_takes_a_second() -> None:
+    for seconds, sent in ((60, 1), (2, 1), (1, 1), (61, 61), (-5, -5)):
+        raw = pb.WaitRequest(key="a", timeout=duration_pb2.Duration(seconds=seconds)).SerializeToString()
+        assert pb.WaitRequest.FromString(shortened(raw)).timeout.seconds == sent
+    assert shortened(b"\xff") == b"\xff"
 
 
 def test_what_no_answer_may_be_is_a_fault_with_its_command() -> None:
