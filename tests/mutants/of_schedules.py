@@ -8,6 +8,7 @@ HISTORIES = "tests/schedules/test_histories.py::test_each_instant_comes_once"
 APART = "tests/schedules/test_histories.py::test_no_two_are_open_at_once"
 STORY = "tests/schedules/test_story.py"
 OVERLAP = "tests/schedules/test_overlap.py"
+MESSAGE_PLACE = "tests/unit/test_message_place.py"
 CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/changes.py"
 PLANNING = "timerd/core/schedules/planning.py"
 SWEEP = "tests/schedules/test_zones.py"
@@ -149,6 +150,24 @@ MUTANTS = (
         new="        if looked.overlap.open is not None and definition.policies.overlap is Overlap.ALLOW:\n",
         breaks="a trigger cancels the task that is open, whatever the policy says, and makes one beside it",
         tests=(f"{OVERLAP}::test_a_trigger_is_one_of_them",),
+    ),
+    Mutant(
+        name="another-id-where-it-is-late",
+        guarantee="S5",
+        file="timerd/core/schedules/occurrences.py",
+        old="    return replace(extra, home_position_ms=place_ms, home_shard=shard)\n",
+        new="    return extra\n",
+        breaks="a task that is recorded as the open one is delivered under another id, where its row came too late",
+        tests=(f"{MESSAGE_PLACE}::test_a_task_whose_id_is_told_first_keeps_it_where_its_row_comes_too_late",),
+    ),
+    Mutant(
+        name="open-where-it-was-never-written",
+        guarantee="S5",
+        file="timerd/core/protocol/lookup.py",
+        old="    for later_ms in Instants.from_bytes(stored).later_ms if stored is not None else ():\n",
+        new="    for later_ms in ():\n",
+        breaks="the open task is looked for only where it was too late to write it, and its schedule waits for days",
+        tests=(f"{MESSAGE_PLACE}::test_a_task_whose_id_is_told_first_keeps_it_where_its_row_comes_too_late",),
     ),
     Mutant(
         name="passed-over-before-its-time",

@@ -9,8 +9,10 @@ import pytest
 
 from tests.property.world import QUEUES, START_MS, World, done
 from tests.unit.procedure_rig import going_on
+from timerd.core.dispatch.settlement import task_id_of
 from timerd.core.partition.holding import Offered
 from timerd.core.protocol.insertion import Inserted, insert
+from timerd.core.protocol.lookup import locate
 from timerd.core.protocol.message_place import (
     Call,
     Forgotten,
@@ -21,11 +23,15 @@ from timerd.core.protocol.message_place import (
     stored_among,
 )
 from timerd.core.protocol.procedures import AppendRows, OfferRows, Procedure, ReadBucket, Request, TryCas
+from timerd.core.schedules.occurrences import trigger_row
 from timerd.core.taken import Ended
 from timerd.model.identity import RowKey, digest_of
+from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.partition import Partition
+from timerd.model.recurrence import Spec
 from timerd.model.registers import Control, Instants, control_key, place_key
 from timerd.model.rows import RowGroup, single_row
+from timerd.model.schedules import Definition, Policies
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, BucketEntry, Cas
 from timerd.model.task import NO_EXTRA, Template
@@ -250,3 +256,24 @@ def test_instants_are_read_as_they_were_written_and_followed_in_order() -> None:
     instants = Instants((10, 20), 3)
     assert Instants.from_bytes(instants.to_bytes()) == instants
     assert [instants.after(ms) for ms in (5, 10, 15, 20)] == [10, 20, 20, None]
+
+
+def test_a_task_whose_id_is_told_first_keeps_it_where_its_row_comes_too_late(world: World) -> None:
+    """Of a schedule the open task is recorded, and shown to callers, before its row is written: by who may be paused in
+    between, or by the next one."""
+    worked(world, 20)
+    template = Template("default", "a")
+    opened = OpenedOccurrence(PREFIX.hex(), INSTANT_MS, 0, template.scope, 0, INSTANT_MS, 1, is_trigger=True)
+    definition = Definition(Spec(()), Policies(overlap=Overlap.SKIP), template)
+    _, partition, late = trigger_row("report", opened, definition)
+    call = Call(PREFIX, world.now_ms, world.now_ms + DAY_MS, DAY_MS)
+    place_ms = placed(world, place_message(Append(((partition, late),)), call))
+    assert place_ms > INSTANT_MS + 1_000
+    here = done(drive(locate(opened.task), world.runner))
+    assert here.rows is not None
+    assert here.place.key.position_ms == place_ms
+    world.advance(2_000)
+    world.settle_down()
+    (taken,) = [each for machine in world.machines.values() if (each := machine.take(QUEUES[0], 10, world.now_ms))]
+    told = task_id_of(taken, 0, place_ms, taken.rows.extra_of(0), b"secret")
+    assert told._replace(mac=opened.task.mac) == opened.task

@@ -15,7 +15,7 @@ from timerd.core.protocol.procedures import Ending, Find, FindSettled, Procedure
 from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.outcomes import outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key
+from timerd.model.registers import Control, Instants, Move, MoveState, Place, control_key, move_key, place_key
 from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, DeadLetter, Found, Mark, MarkKind
@@ -99,11 +99,24 @@ def locate(task: TaskId, *, durable: bool = False) -> Procedure[Located]:
         move = Move.from_bytes(stored) if stored is not None else None
         place = move.place if move is not None else home_of(task)
         here = yield from follow(task, place, move, stored, durable=durable)
+        if here.rows is None and move is None:
+            here = yield from _placed_later(task, here, durable=durable)
         if here.ending.outcome is not Outcome.MOVED:
             return here
         before, stored = stored, (yield from settled_move(task.digest))
         if stored == before:
             return here
+
+
+def _placed_later(task: TaskId, nowhere: Located, *, durable: bool) -> Procedure[Located]:
+    """Of a task whose id was told before its row was there. Who came too late for that place has written it at a later
+    one only, which the register of its message names (core/protocol/message_place.py)."""
+    stored: bytes | None = yield ReadRegister(place_key(task.prefix))
+    for later_ms in Instants.from_bytes(stored).later_ms if stored is not None else ():
+        here = yield from follow(task, written_again(home_of(task), later_ms), durable=durable)
+        if here.rows is not None:
+            return here
+    return nowhere
 
 
 def follow(

@@ -74,8 +74,17 @@ def _row(
     template = replace(definition.template, expire_at_ms=expire_at_ms)
     key = RowKey(slot.place_ms, digest_of(prefix, 0), 0)
     flags = FLAG_LATE if slot.is_catch_up else 0
-    row = single_row(key, slot.fire_at_ms, template, payload, Extra(occurrence=said.to_text()), flags)
+    extra = Extra(occurrence=said.to_text())
+    if definition.policies.overlap is not Overlap.ALLOW:
+        extra = _told(extra, slot.place_ms, slot.shard)
+    row = single_row(key, slot.fire_at_ms, template, payload, extra, flags)
     return prefix, Partition(TIME_SCOPE, bucket_of(slot.place_ms), slot.shard), row
+
+
+def _told(extra: Extra, place_ms: int, shard: int) -> Extra:
+    """Of a task whose id callers are told as soon as it is recorded: it keeps that id where its row comes too late for
+    the place, and is written at a later one."""
+    return replace(extra, home_position_ms=place_ms, home_shard=shard)
 
 
 def expiry_ms(policies: Policies, slot: Slot, next_ms: int) -> int:
@@ -95,7 +104,7 @@ def trigger_row(schedule_id: str, opened: OpenedOccurrence, definition: Definiti
     prefix = bytes.fromhex(opened.prefix)
     said = Occurrence(schedule_id, opened.prefix, opened.instant_ms, 0, Reason.TRIGGER, opened.revision)
     key = RowKey(opened.place_ms, digest_of(prefix, 0), 0)
-    extra = Extra(occurrence=said.to_text())
+    extra = _told(Extra(occurrence=said.to_text()), opened.place_ms, opened.shard)
     row = single_row(key, opened.place_ms, definition.template, definition.payload, extra, 0)
     return prefix, Partition(TIME_SCOPE, bucket_of(opened.place_ms), opened.shard), row
 
