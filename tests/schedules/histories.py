@@ -1,14 +1,15 @@
 """Histories of one schedule, drawn from a seed: ticks and calls interleaved step by step, with crashes between any two
 steps, ticks that come twice, instances that stand still and go on, and rows that fire whenever they may.
 
-The procedures are those of the product; each request of theirs is one step. What a row goes through inside is a matter
+The procedures are those of the product; each request of theirs is one step, and one about several tasks is a step for
+each, for a crash may come between them. What a row goes through inside is a matter
 of other models: it fires once, at any time from its instant on, unless it was withdrawn. `python -m tests.schedules
 SEED` replays one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,10 +21,12 @@ from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
     AskToMove,
+    AskToMoveMany,
     Ending,
     Find,
     FindEntries,
     FindSettled,
+    FindSettledEach,
     FindSettledMany,
     FindVacant,
     HintRows,
@@ -36,7 +39,9 @@ from timerd.core.protocol import (
     RemoveEntries,
     Request,
     SetMarks,
+    Together,
     TryCas,
+    TryCasMany,
     Undecided,
     Vacant,
     WriteEntries,
@@ -62,6 +67,8 @@ START_MS = 1_800_000_000_000
 END_MS = START_MS + 120_000
 NAME = Name("default", "it")
 EVERY_MS = {1: 10_000, 2: 15_000}
+# Answered by a list.
+MANY = (AskToMoveMany, Together, TryCasMany, ReadRegisters, FindSettledEach)
 # What ends a try and is tried again.
 AGAIN = (NotTakenIn, Undecided, Aborted, StoreUnknown)
 
@@ -107,6 +114,8 @@ class Process:
     call: Call | None = None
     request: Request | None = None
     begun: bool = False
+    # What was answered of the parts of the request so far.
+    heard: list[Any] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -225,8 +234,12 @@ class History:
             if not process.begun:
                 process.begun, process.request = True, next(process.work)
             assert process.request is not None
-            answer = self._perform(process, process.request)
-            process.request = process.work.send(answer)
+            parts = parts_of(process.request)
+            answer = self._perform(process, parts[len(process.heard)])
+            process.heard.append(answer)
+            if len(process.heard) == len(parts):
+                heard, process.heard = process.heard, []
+                process.request = process.work.send(whole_of(process.request, heard))
             if isinstance(answer, CasResult) and self.crashes and self.random.random() < self.fragile:
                 self._end(process)
         except StopIteration as end:
@@ -343,8 +356,6 @@ class History:
         match request:
             case ReadRegister(key):
                 return done(store.read([key]))[0]
-            case ReadRegisters(keys):
-                return done(store.read(keys))
             case TryCas(change):
                 return self._cas(process, change)
             case AppendRows(messages):
@@ -354,7 +365,7 @@ class History:
                 return done(store.find(partition, keys))
             case FindSettled(_, key):
                 return self._ending(key)
-            case FindSettledMany(_, keys):
+            case FindSettledEach(_, keys) | FindSettledMany(_, keys):
                 return [self._ending(key) for key in keys]
             case SetMarks(marks):
                 return done(store.mark(marks))
@@ -441,6 +452,30 @@ class History:
                 times = Periods(EVERY_MS[force.kind])
                 due |= {each for each in times.after(force.since_ms, 100) if each <= min(end_ms, END_MS)}
         return due
+
+
+def parts_of(request: Request) -> Sequence[Request]:
+    """One each for what it asks about several tasks."""
+    match request:
+        case AskToMoveMany(requests) | Together(requests):
+            return requests
+        case TryCasMany(changes):
+            return [TryCas(change) for change in changes]
+        case ReadRegisters(keys):
+            return [ReadRegister(key) for key in keys]
+        case FindSettledEach(partition, keys):
+            return [FindSettled(partition, key) for key in keys]
+        case SetMarks(marks):
+            return [SetMarks([mark]) for mark in marks]
+        case _:
+            return [request]
+
+
+def whole_of(request: Request, heard: list[Any]) -> object:
+    """The answer to the request, from those to its parts."""
+    if isinstance(request, SetMarks):
+        return sum(heard)
+    return heard if isinstance(request, MANY) else heard[0]
 
 
 def played(seed: int, **settings: Any) -> History:  # noqa: ANN401 - of a History
