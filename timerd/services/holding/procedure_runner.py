@@ -249,8 +249,12 @@ class ProcedureRunner:
         asks: dict[Partition, list[AskToMove]] = {}
         for ask in request.requests:
             asks.setdefault(ask.partition, []).append(ask)
-        said = await asyncio.gather(*(self._ask_all_to_move(*each) for each in asks.items()))
-        answers = dict(zip(asks, map(iter, said), strict=True))
+        elsewhere = [partition for partition in asks if not self.others.is_here(partition)]
+        said = {partition: list(map(self.own.ask_to_move, asks[partition])) for partition in asks.keys() - elsewhere}
+        if elsewhere:
+            told = await asyncio.gather(*(self._ask_all_to_move(each, asks[each]) for each in elsewhere))
+            said.update(zip(elsewhere, told, strict=True))
+        answers = {partition: iter(each) for partition, each in said.items()}
         return [next(answers[ask.partition]) for ask in request.requests]
 
     async def _ask_all_to_move(self, partition: Partition, asks: Sequence[AskToMove]) -> list[HolderAnswer]:
