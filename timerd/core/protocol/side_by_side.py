@@ -32,7 +32,7 @@ from timerd.core.protocol.procedures import (
 Joined = tuple[Request, Callable[[Any], Sequence[object]]]
 
 
-class Lane(Generic[ProcedureResult]):
+class RunningProcedure(Generic[ProcedureResult]):
     """One of the procedures. `request` None: it has come to its end."""
 
     def __init__(self, procedure: Procedure[ProcedureResult]) -> None:
@@ -61,7 +61,7 @@ def side_by_side(
     procedures: Sequence[Procedure[ProcedureResult]],
 ) -> Procedure[list[ProcedureResult | Exception | None]]:
     """What each returned or raised, in their order. A request that fails has failed for all who asked."""
-    lanes = [Lane(each) for each in procedures]
+    lanes = [RunningProcedure(each) for each in procedures]
     while waiting := [lane for lane in lanes if lane.request is not None]:
         for group in _groups(waiting):
             request, answers_of = _joined([lane.request for lane in group if lane.request is not None])
@@ -76,15 +76,15 @@ def side_by_side(
     return [lane.ended for lane in lanes]
 
 
-def _groups(waiting: Sequence[Lane[ProcedureResult]]) -> Iterator[list[Lane[ProcedureResult]]]:
+def _groups(waiting: Sequence[RunningProcedure[ProcedureResult]]) -> Iterator[list[RunningProcedure[ProcedureResult]]]:
     """Those whose requests go together."""
-    groups: dict[Hashable, list[Lane[ProcedureResult]]] = {}
+    groups: dict[Hashable, list[RunningProcedure[ProcedureResult]]] = {}
     for lane in waiting:
         groups.setdefault(_what(lane), []).append(lane)
     yield from groups.values()
 
 
-def _what(lane: Lane[ProcedureResult]) -> Hashable:
+def _what(lane: RunningProcedure[ProcedureResult]) -> Hashable:
     """Of its request: equal where they go together."""
     match lane.request:
         case FindSettled(_, _, durable):
