@@ -151,6 +151,9 @@ class History:
     overlap: Overlap = Overlap.ALLOW
     acks_early: bool = False
     says_early: bool = False
+    # The period of each kind of definition, and about how many steps are taken.
+    every_ms: dict[int, int] = field(default_factory=lambda: EVERY_MS)
+    steps: tuple[int, int] = (60, 400)
     # How far time goes from one step to another, where it goes.
     paces_ms: tuple[int, ...] = (1, 1_000, 4_000, 10_000)
     now_ms: int = START_MS
@@ -182,7 +185,7 @@ class History:
         return definition(kind, self.overlap)
 
     def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
-        return Periods(EVERY_MS[int(it.payload)])
+        return Periods(self.every_ms[int(it.payload)])
 
     def _token(self) -> str:
         self.names += 1
@@ -193,7 +196,7 @@ class History:
     def play(self) -> None:
         """Raises Broken."""
         self._call(lambda: changes.create(NAME, "create", self.definition(1), self.world))
-        for _ in range(self.random.randrange(60, 400)):
+        for _ in range(self.random.randrange(*self.steps)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
         while self.now_ms < self.rest_ms or self.processes or self._due_ticks():
@@ -449,7 +452,7 @@ class History:
         due: set[int] = set()
         for force, end_ms in zip(self.forces, ends, strict=True):
             if force.state is ScheduleState.ACTIVE:
-                times = Periods(EVERY_MS[force.kind])
+                times = Periods(self.every_ms[force.kind])
                 due |= {each for each in times.after(force.since_ms, 100) if each <= min(end_ms, END_MS)}
         return due
 
