@@ -97,9 +97,12 @@ class Mail:
         said = self.answer(holder)
         return [said] * len(asks) if said is not None else None
 
-    async def ask_to_move(self, holder: Holder, request: AskToMove) -> HolderAnswer | None:
+    async def ask_to_move(
+        self, holder: Holder, partition: Partition, asks: Sequence[AskToMove]
+    ) -> list[HolderAnswer] | None:
         self.asked.append(holder)
-        return self.answer(holder)
+        said = self.answer(holder)
+        return [said] * len(asks) if said is not None else None
 
     async def offer(self, holder: Holder, request: OfferRows) -> Offered | None:
         self.asked.append(holder)
@@ -146,9 +149,9 @@ class Story:
 
     async def ask(self) -> HolderAnswer:
         said = await self.holders.ask_to_end(HERE, [ASK])
-        moved = await self.holders.ask_to_move(AskToMove(HERE, ASK.key))
-        assert said == [moved]
-        return moved
+        moved = await self.holders.ask_to_move(HERE, [AskToMove(HERE, ASK.key)])
+        assert said == moved
+        return moved[0]
 
     async def offer(self, control: bytes | None = None) -> Offered | None:
         return await self.holders.offer(OfferRows(HERE, tasks("m", [HERE.bucket_ms]), 0, control=control))

@@ -95,7 +95,7 @@ async def test_only_the_holder_that_is_named_answers_by_the_token_that_is_named(
     ]
     for stranger in strangers:
         assert await peers.ask_to_end(stranger, pair.bucket, [ask]) is None
-        assert await peers.ask_to_move(stranger, AskToMove(pair.bucket, ask.key)) is None
+        assert await peers.ask_to_move(stranger, pair.bucket, [AskToMove(pair.bucket, ask.key)]) is None
         assert await peers.offer(stranger, offer) is None
 
 

@@ -73,8 +73,7 @@ def place_of(member: str) -> str:
 
 def removal(key: str, history: RosterHistory) -> Procedure[None]:
     left = yield from roster.remove_members(NAME, [key_of(key)], history.world, place_of(key))
-    for run, gone in left:
-        yield from roster.withdraw_member(run, gone, history.world)
+    yield from roster.withdraw_members(left, history.world)
 
 
 def expansion(turn: RosterTurn, history: RosterHistory) -> Procedure[None]:

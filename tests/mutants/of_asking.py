@@ -9,8 +9,16 @@ MUTANTS = (
         name="silence-taken-for-nobody",
         guarantee="G7",
         file="timerd/services/peers/remote_holders.py",
-        old="            return [SILENT] * len(asks)\n",
-        new="            return [HolderAnswer(None)] * len(asks)\n",
+        old="            return await self._peers.ask_to_end(holder, partition, asks)\n\n"
+        "        try:\n"
+        "            said = await self._of_holder(partition, None, here, there)\n"
+        "        except Silent:\n"
+        "            return [SILENT] * len(asks)\n",
+        new="            return await self._peers.ask_to_end(holder, partition, asks)\n\n"
+        "        try:\n"
+        "            said = await self._of_holder(partition, None, here, there)\n"
+        "        except Silent:\n"
+        "            return [HolderAnswer(None)] * len(asks)\n",
         breaks="CANCELLED is said although a holder that does not answer may send the task before it meets the mark",
         tests=(
             "tests/cluster/test_peers.py::test_a_dead_holder_leaves_a_cancel_pending_until_its_lease_is_over",

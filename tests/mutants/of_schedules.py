@@ -17,6 +17,7 @@ CYCLES = "tests/cycles/test_story.py"
 ROSTERS = "tests/cycles/test_histories.py::test_each_member_has_its_turn_once"
 ROSTER = "timerd/core/schedules/roster.py"
 BACKFILL = "tests/schedules/test_backfill.py"
+WITHDRAWALS = "tests/unit/test_withdrawals.py"
 
 MUTANTS = (
     Mutant(
@@ -86,6 +87,28 @@ MUTANTS = (
         new="",
         breaks="an instant that the old revision has started is created once more by the new one",
         tests=(HISTORIES,),
+    ),
+    Mutant(
+        name="withdrawn-by-what-is-said-of-another",
+        guarantee="S2",
+        file="timerd/core/protocol/side_by_side.py",
+        old="        return [[next(rows[request.partition]) for _ in request.keys] for request in requests]\n",
+        new="        each = iter([one for part in found for one in part])\n"
+        "        return [[next(each) for _ in request.keys] for request in requests]\n",
+        breaks="of tasks in several buckets that are withdrawn together, each goes by the marks of another one",
+        tests=(
+            f"{WITHDRAWALS}::test_each_is_told_what_it_would_be_told_by_itself",
+            f"{WITHDRAWALS}::test_rows_of_several_partitions_are_found_at_one_time_and_each_hears_of_its_own",
+        ),
+    ),
+    Mutant(
+        name="withdrawn-up-to-the-first-that-fails",
+        guarantee="S3",
+        file="timerd/core/protocol/side_by_side.py",
+        old="                for lane in group:\n                    lane.fail(error)\n",
+        new="                raise\n",
+        breaks="an answer that is missing of one task ends the withdrawal of all others in the midst of their steps",
+        tests=(f"{WITHDRAWALS}::test_what_fails_has_failed_for_all_who_asked_and_the_others_go_on",),
     ),
     Mutant(
         name="backfill-withdraws-its-last-window-alone",

@@ -588,7 +588,7 @@ class World:
             case FailMove(_, digest, move):
                 failed = move.decided(MoveState.FAILED)
                 done(store.cas([Cas(move_key(digest), move.to_bytes(), failed.to_bytes())]))
-                return lambda: machine.recheck(digest)
+                return lambda: machine.recheck([digest])
             case FlagFinishing(partition):
                 done(store.finish_bucket(partition.scope, partition.bucket_ms, finished=False))
                 return machine.flagged

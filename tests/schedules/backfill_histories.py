@@ -23,7 +23,6 @@ from timerd.model.storage import Cas, CasResult, CasStatus, Entry
 
 IT = BackfillName(*("default", "it"), "first")
 COUNT = 40
-SPAN = PastSpan(START_MS - COUNT * 10_000, START_MS, 1, Overlap.ALLOW)
 
 
 @dataclass
@@ -48,11 +47,15 @@ class BackfillHistory(History):
         self._check()
 
     @property
+    def span(self) -> PastSpan:
+        return PastSpan(START_MS - COUNT * self.every_ms[1], START_MS, 1, Overlap.ALLOW)
+
+    @property
     def rest_ms(self) -> int:
         return END_MS + 120_000
 
     def _begun(self) -> Procedure[Backfill]:
-        return backfill.begin_backfill(IT, "begin", SPAN, self.world)
+        return backfill.begin_backfill(IT, "begin", self.span, self.world)
 
     def _cancelled(self) -> Procedure[Backfill]:
         return backfill.cancel_backfill(IT, "cancel", self.world)
@@ -91,7 +94,7 @@ class BackfillHistory(History):
         fired = {self.rows[key].said.instant_ms for key in self.fired}
         if entry.created != len(fired):
             raise Broken(f"{entry.created} were created, and {len(fired)} have fired")
-        if more := fired - {SPAN.begin_ms + n * 10_000 for n in range(COUNT)}:
+        if more := fired - {self.span.begin_ms + n * self.every_ms[1] for n in range(COUNT)}:
             raise Broken(f"too much: {sorted(each - START_MS for each in more)}")
         if entry.state is BackfillState.DONE and len(fired) != COUNT:
             raise Broken(f"{COUNT - len(fired)} are lost")

@@ -1,14 +1,15 @@
 """Histories of one schedule, drawn from a seed: ticks and calls interleaved step by step, with crashes between any two
 steps, ticks that come twice, instances that stand still and go on, and rows that fire whenever they may.
 
-The procedures are those of the product; each request of theirs is one step. What a row goes through inside is a matter
+The procedures are those of the product; each request of theirs is one step, and one about several tasks is a step for
+each, for a crash may come between them. What a row goes through inside is a matter
 of other models: it fires once, at any time from its instant on, unless it was withdrawn. `python -m tests.schedules
 SEED` replays one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -20,10 +21,12 @@ from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
     AskToMove,
+    AskToMoveMany,
     Ending,
     Find,
     FindEntries,
     FindSettled,
+    FindSettledEach,
     FindSettledMany,
     FindVacant,
     HintRows,
@@ -36,7 +39,9 @@ from timerd.core.protocol import (
     RemoveEntries,
     Request,
     SetMarks,
+    Together,
     TryCas,
+    TryCasMany,
     Undecided,
     Vacant,
     WriteEntries,
@@ -62,6 +67,8 @@ START_MS = 1_800_000_000_000
 END_MS = START_MS + 120_000
 NAME = Name("default", "it")
 EVERY_MS = {1: 10_000, 2: 15_000}
+# Answered by a list.
+MANY = (AskToMoveMany, Together, TryCasMany, ReadRegisters, FindSettledEach)
 # What ends a try and is tried again.
 AGAIN = (NotTakenIn, Undecided, Aborted, StoreUnknown)
 
@@ -107,6 +114,8 @@ class Process:
     call: Call | None = None
     request: Request | None = None
     begun: bool = False
+    # What was answered of the parts of the request so far.
+    heard: list[Any] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -142,6 +151,9 @@ class History:
     overlap: Overlap = Overlap.ALLOW
     acks_early: bool = False
     says_early: bool = False
+    # The period of each kind of definition, and about how many steps are taken.
+    every_ms: dict[int, int] = field(default_factory=lambda: EVERY_MS)
+    steps: tuple[int, int] = (60, 400)
     # How far time goes from one step to another, where it goes.
     paces_ms: tuple[int, ...] = (1, 1_000, 4_000, 10_000)
     now_ms: int = START_MS
@@ -173,7 +185,7 @@ class History:
         return definition(kind, self.overlap)
 
     def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
-        return Periods(EVERY_MS[int(it.payload)])
+        return Periods(self.every_ms[int(it.payload)])
 
     def _token(self) -> str:
         self.names += 1
@@ -184,7 +196,7 @@ class History:
     def play(self) -> None:
         """Raises Broken."""
         self._call(lambda: changes.create(NAME, "create", self.definition(1), self.world))
-        for _ in range(self.random.randrange(60, 400)):
+        for _ in range(self.random.randrange(*self.steps)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
         while self.now_ms < self.rest_ms or self.processes or self._due_ticks():
@@ -225,8 +237,12 @@ class History:
             if not process.begun:
                 process.begun, process.request = True, next(process.work)
             assert process.request is not None
-            answer = self._perform(process, process.request)
-            process.request = process.work.send(answer)
+            parts = parts_of(process.request)
+            answer = self._perform(process, parts[len(process.heard)])
+            process.heard.append(answer)
+            if len(process.heard) == len(parts):
+                heard, process.heard = process.heard, []
+                process.request = process.work.send(whole_of(process.request, heard))
             if isinstance(answer, CasResult) and self.crashes and self.random.random() < self.fragile:
                 self._end(process)
         except StopIteration as end:
@@ -343,8 +359,6 @@ class History:
         match request:
             case ReadRegister(key):
                 return done(store.read([key]))[0]
-            case ReadRegisters(keys):
-                return done(store.read(keys))
             case TryCas(change):
                 return self._cas(process, change)
             case AppendRows(messages):
@@ -354,7 +368,7 @@ class History:
                 return done(store.find(partition, keys))
             case FindSettled(_, key):
                 return self._ending(key)
-            case FindSettledMany(_, keys):
+            case FindSettledEach(_, keys) | FindSettledMany(_, keys):
                 return [self._ending(key) for key in keys]
             case SetMarks(marks):
                 return done(store.mark(marks))
@@ -438,9 +452,33 @@ class History:
         due: set[int] = set()
         for force, end_ms in zip(self.forces, ends, strict=True):
             if force.state is ScheduleState.ACTIVE:
-                times = Periods(EVERY_MS[force.kind])
+                times = Periods(self.every_ms[force.kind])
                 due |= {each for each in times.after(force.since_ms, 100) if each <= min(end_ms, END_MS)}
         return due
+
+
+def parts_of(request: Request) -> Sequence[Request]:
+    """One each for what it asks about several tasks."""
+    match request:
+        case AskToMoveMany(requests) | Together(requests):
+            return requests
+        case TryCasMany(changes):
+            return [TryCas(change) for change in changes]
+        case ReadRegisters(keys):
+            return [ReadRegister(key) for key in keys]
+        case FindSettledEach(partition, keys):
+            return [FindSettled(partition, key) for key in keys]
+        case SetMarks(marks):
+            return [SetMarks([mark]) for mark in marks]
+        case _:
+            return [request]
+
+
+def whole_of(request: Request, heard: list[Any]) -> object:
+    """The answer to the request, from those to its parts."""
+    if isinstance(request, SetMarks):
+        return sum(heard)
+    return heard if isinstance(request, MANY) else heard[0]
 
 
 def played(seed: int, **settings: Any) -> History:  # noqa: ANN401 - of a History

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.property.world import done
-from tests.schedules.histories import END_MS, EVERY_MS, NAME, START_MS, Broken, History, Periods, Process, Row
+from tests.schedules.histories import END_MS, NAME, START_MS, Broken, History, Periods, Process, Row
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
     NOT_ENDED,
@@ -60,7 +60,7 @@ class OverlapHistory(History):
         return END_MS + 250_000
 
     def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
-        return UntilTheEnd(EVERY_MS[int(it.payload)])
+        return UntilTheEnd(self.every_ms[int(it.payload)])
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class OverlapHistory(History):
         kind = next((force.kind for force in self.forces if force.revision == after.revision), 0)
         if not kind or after.state is ScheduleState.DELETED:
             return
-        instants = Periods(EVERY_MS[kind]).after(max(before.cur_ms, after.since_ms), 100)
+        instants = Periods(self.every_ms[kind]).after(max(before.cur_ms, after.since_ms), 100)
         between = {each for each in instants if each <= after.cur_ms}
         created = {slot.instant_ms for _, slot in after.window} if after.seq != before.seq else set()
         for instant_ms in (between - created - self.taken) | (waiting - waited):

@@ -1,7 +1,8 @@
 """The rules of tests/models/schedules.pml and overlap.pml, each broken in the code: a history must show what is lost,
 doubled, or open beside another one.
 
-Names are those of the model. A variant changes a step of the product's procedures, or what they write.
+Names are those of the model, but for HALFWOUND, which is of one step there. A variant changes a step of the product's
+procedures, or what they write.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.schedules.histories import History, Process
-from timerd.core.protocol import Located, Procedure, ReadRegister, TryCas, WriteEntries, locate
+from timerd.core.protocol import (
+    Located,
+    Procedure,
+    ReadRegister,
+    TryCas,
+    Withdrawn,
+    WriteEntries,
+    locate,
+    withdraw_many,
+)
 from timerd.core.schedules import chain, changes, opened, overlap, planning, triggering
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.occurrences import tick_row, window_rows
@@ -187,6 +197,15 @@ def not_taken(
     yield from SOUND_FORGET(namespace, schedule_id, entry, stored, later, [], at)
 
 
+def half_wound(
+    tasks: Sequence[TaskId], request: str, now_ms: Callable[[], int], kept_ms: int
+) -> Procedure[list[Withdrawn]]:
+    """What another try has to go on with is taken for done."""
+    half = (len(tasks) + 1) // 2
+    said = yield from SOUND_WITHDRAW(tasks[:half], request, now_ms, kept_ms)
+    return [*said, *[Withdrawn.WITHDRAWN] * (len(tasks) - half)]
+
+
 # --- O1 to O3 (overlap.pml) -----------------------------------------------------------------------------------------
 
 
@@ -241,9 +260,21 @@ def oust_late(schedule_id: str, entry: Schedule, definition: Definition, at: Wor
 
 
 # How histories are drawn: with trouble anywhere, or mostly right after a change of the register.
-PROFILES: dict[str, Settings] = {"anywhere": {}, "fragile": {"crashes": 8, "fragile": 0.4, "changes": 1}}
+PROFILES: dict[str, Settings] = {
+    "anywhere": {},
+    "fragile": {"crashes": 8, "fragile": 0.4, "changes": 1},
+    # Many are ahead, and who winds them up dies between one and the next.
+    "full": {
+        "crashes": 12,
+        "changes": 4,
+        "every_ms": {1: 2_000, 2: 3_000},
+        "steps": (300, 1_200),
+        "paces_ms": (1, 500),
+    },
+}
 FRAGILE = PROFILES["fragile"]
 SOUND_TICK, SOUND_FORGET, SOUND_FINISH = chain.run_tick, chain._forget, opened.finish
+SOUND_WITHDRAW = withdraw_many
 # Name -> what is patched: (module, name, in its place), and settings of the history.
 VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "ROWFIRST": ([(chain, "record", row_first)], {}),
@@ -260,6 +291,7 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "LASTONLY": ([], {"alter": noting(last_window)}),
     "NOINSERT": ([(chain, "rows_of", lambda *_: [])], {}),
     "NOTAKEN": ([(chain, "_forget", not_taken)], {}),
+    "HALFWOUND": ([(chain, "withdraw_many", half_wound)], {}),
     "EARLYNEW": ([(changes, "run_tick", early_new)], {}),
     "EARLYOK": ([], {"says_early": True}),
     "OLDTICKENDS": ([(changes, "run_tick", old_tick_ends)], FRAGILE),

@@ -55,8 +55,8 @@ class Far:
     async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
         return [SILENT] * len(asks) if partition in self.silent else await self._own.ask_to_end(asks)
 
-    async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
-        return self._own.ask_to_move(request)
+    async def ask_to_move(self, partition: Partition, asks: Sequence[AskToMove]) -> list[HolderAnswer]:
+        return list(map(self._own.ask_to_move, asks))
 
     async def offer(self, request: OfferRows) -> Offered | None:
         return self._own.offer(request)
@@ -68,8 +68,8 @@ class Far:
         """It is found by the next sweep."""
         return True
 
-    def recheck(self, partition: Partition, digest: bytes) -> None:
-        self._own.recheck(partition, digest)
+    def recheck(self, partition: Partition, digests: Sequence[bytes]) -> None:
+        self._own.recheck(partition, digests)
 
     def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
         """It looks by itself."""

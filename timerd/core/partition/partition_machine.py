@@ -192,9 +192,9 @@ class PartitionMachine:
         """A mover asks: the row fires only after `moves` has been read again."""
         self._table.suspend(digest)
 
-    def recheck(self, digest: bytes) -> Effects:
-        """The move of a suspended row may have been decided."""
-        return self._table.ask_again(digest) if self.phase is Phase.HOT else []
+    def recheck(self, digests: Sequence[bytes]) -> Effects:
+        """The moves of suspended rows may have been decided."""
+        return self._table.ask_again(digests) if self.phase is Phase.HOT else []
 
     def moves_read(self, moves: Mapping[bytes, Move | None], asked: Mapping[bytes, int]) -> Effects:
         """`asked`: the value of `asking` when the read began; a later ask wins over this answer."""

@@ -282,9 +282,9 @@ class RowTable:
         """Reads `moves` for the rows that wait for its answer, where no read is on its way."""
         return self._rows.moves.watch.ask(self._rows.moves.rows)
 
-    def ask_again(self, digest: bytes) -> Effects:
+    def ask_again(self, digests: Sequence[bytes]) -> Effects:
         """Reads `moves` now, whatever is on its way."""
-        return self._rows.moves.watch.ask_again([digest])
+        return self._rows.moves.watch.ask_again(list(digests))
 
     def moves_read(self, answers: Mapping[bytes, Move | None], asked: Mapping[bytes, int]) -> Effects:
         """Hears what `moves` says, by a read that began when `asked` were the numbers of the last `suspend`. Returns

@@ -27,7 +27,7 @@ from timerd.core.protocol.message_place import (
     place_message,
     stored_among,
 )
-from timerd.core.protocol.move import Undecided, Wish, Withdrawn, move_task, withdraw
+from timerd.core.protocol.move import Undecided, Wish, Withdrawn, move_task, withdraw, withdraw_many, withdraw_together
 from timerd.core.protocol.past_moves import moved_before
 from timerd.core.protocol.procedures import (
     NOT_ENDED,
@@ -36,10 +36,12 @@ from timerd.core.protocol.procedures import (
     AskToEnd,
     AskToEndMany,
     AskToMove,
+    AskToMoveMany,
     Ending,
     Find,
     FindEntries,
     FindSettled,
+    FindSettledEach,
     FindSettledMany,
     FindVacant,
     HintRows,
@@ -70,6 +72,8 @@ from timerd.core.protocol.without_key import was_lost
 __all__ = [
     "said_for_good",
     "withdraw",
+    "withdraw_many",
+    "withdraw_together",
     "Withdrawn",
     "Undecided",
     "WriteEntries",
@@ -80,6 +84,7 @@ __all__ = [
     "AskToEnd",
     "AskToEndMany",
     "AskToMove",
+    "AskToMoveMany",
     "Call",
     "Cancelled",
     "ClosedForGood",
@@ -87,6 +92,7 @@ __all__ = [
     "Ending",
     "Find",
     "FindSettled",
+    "FindSettledEach",
     "FindSettledMany",
     "FindVacant",
     "Forgotten",

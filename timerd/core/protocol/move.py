@@ -32,6 +32,7 @@ from timerd.core.protocol.procedures import (
     SetMarks,
     TryCas,
 )
+from timerd.core.protocol.side_by_side import side_by_side
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, ATTEMPT_MASK, RowKey, TaskId, generation_of
 from timerd.model.instants import shown
@@ -59,6 +60,8 @@ class Withdrawn(Enum):
 
 # Beyond this nothing expires: the store's own limit (Cassandra: 20 years).
 NEVER_EXPIRES_MS = 19 * 365 * 86_400_000
+# A holder waits for a mover for about a second (core/partition/move_watch.py): all of them are to be decided by then.
+WITHDRAWN_AT_ONCE = 128
 SILENT = "is held by an instance that does not answer"
 WITH_WORKER = "is with a worker"
 RETRY_AFTER_MS = 2_000
@@ -136,6 +139,28 @@ def withdraw(task: TaskId, request: str, now_ms: int, retention_ms: int) -> Proc
         return (yield from _withdraw(task, request, now_ms, retention_ms))
     except Aborted as error:
         raise Undecided(str(error)) from error
+
+
+def withdraw_many(
+    tasks: Sequence[TaskId], request: str, now_ms: Callable[[], int], retention_ms: int
+) -> Procedure[list[Withdrawn]]:
+    """As `withdraw`, each; see `withdraw_together`."""
+    said: list[Withdrawn] = []
+    for at in range(0, len(tasks), WITHDRAWN_AT_ONCE):
+        begun_ms = now_ms()
+        chosen = [withdraw(task, request, begun_ms, retention_ms) for task in tasks[at : at + WITHDRAWN_AT_ONCE]]
+        said += yield from withdraw_together(chosen)
+    return said
+
+
+def withdraw_together(withdrawals: Sequence[Procedure[Withdrawn]]) -> Procedure[list[Withdrawn]]:
+    """Of different tasks, with the requests of one for all. What keeps one of them from its end is raised once the
+    others have come to theirs: before Undecided what a repeat at once does not mend."""
+    ended = yield from side_by_side(withdrawals)
+    failed = [each for each in ended if isinstance(each, Exception)]
+    if failed:
+        raise min(failed, key=lambda error: isinstance(error, Undecided))
+    return [each for each in ended if isinstance(each, Withdrawn)]
 
 
 def _withdraw(task: TaskId, request: str, now_ms: int, retention_ms: int) -> Procedure[Withdrawn]:
@@ -411,8 +436,8 @@ def _decide(task: TaskId, move: Move, stored: bytes, state: MoveState) -> Proced
     """M6, and both holders may look again. Raises StoreUnknown where nobody can tell any more which it was."""
     final = move.decided(state)
     result: CasResult = yield TryCas(Cas(move_key(task.digest), stored, final.to_bytes(), final.expires_at_ms))
-    yield Recheck(move.source.partition, task.digest)
-    yield Recheck(move.target.partition, task.digest)
+    yield Recheck(move.source.partition, [task.digest])
+    yield Recheck(move.target.partition, [task.digest])
     if result.status is not CasStatus.UNKNOWN or state is MoveState.FAILED:
         return result.status is CasStatus.APPLIED
     moved = _has_moved(move, result.current)

@@ -113,6 +113,14 @@ class ReadBucket:
 
 
 @dataclass(frozen=True, slots=True)
+class FindSettledEach:
+    """-> list[Ending], one per key, each as FindSettled says it"""
+
+    partition: Partition
+    keys: Sequence[RowKey]
+
+
+@dataclass(frozen=True, slots=True)
 class FindSettledMany:
     """-> list[Ending], one per key; what goes on elsewhere counts as carried before that is durable"""
 
@@ -134,7 +142,7 @@ class AskToEndMany:
 class Together:
     """-> list of the answers. The requests write nothing and do not wait for each other."""
 
-    requests: Sequence[Find | LookAt | FindSettledMany]
+    requests: Sequence[Find | LookAt | FindSettledMany | FindSettledEach]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +211,14 @@ class AskToMove:
 
 
 @dataclass(frozen=True, slots=True)
+class AskToMoveMany:
+    """-> list[HolderAnswer], one per request; see AskToMove. A holder is asked once for all rows of a partition, and
+    none is waited for before the next one is asked."""
+
+    requests: Sequence[AskToMove]
+
+
+@dataclass(frozen=True, slots=True)
 class AskInHand:
     """-> bool: a worker has a delivery of this row's generation, as far as is known in this process; or the row waits
     for one until `lease_until_ms`, which is not over"""
@@ -213,10 +229,10 @@ class AskInHand:
 
 @dataclass(frozen=True, slots=True)
 class Recheck:
-    """-> None: a move was decided; the holder of the partition reads it again"""
+    """-> None: moves of these tasks were decided; the holder of the partition reads them again"""
 
     partition: Partition
-    digest: bytes
+    digests: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +285,7 @@ Request = (
     | ReadRegister
     | ReadRegisters
     | ReadBucket
+    | FindSettledEach
     | FindSettledMany
     | Together
     | AskToEndMany
@@ -279,6 +296,7 @@ Request = (
     | OfferRows
     | AskToEnd
     | AskToMove
+    | AskToMoveMany
     | AskInHand
     | Recheck
     | WriteEntries

@@ -20,7 +20,7 @@ from timerd.core.protocol import (
     TryCas,
     Withdrawn,
     WriteEntries,
-    withdraw,
+    withdraw_many,
 )
 from timerd.core.schedules.backfill_rows import backfill_prefix, backfill_tick_row, rows_of, task_of_slot
 from timerd.core.schedules.changes import TRIES, Name, busy, check_alive
@@ -351,11 +351,9 @@ def wind_up(name: BackfillName, entry: Backfill, stored: bytes, world: World) ->
     slots = list(enumerate(entry.ahead.slots))
     due = [each for each in slots if each[1].fire_at_ms <= entry.ended_ms]
     yield from place_rows(rows_of(name, entry, due, definition), world)
-    withdrawn = 0
-    for _, slot in slots[len(due) :]:
-        task = task_of_slot(entry, slot, definition)
-        said = yield from withdraw(task, f"backfill {entry.uid}", world.now_ms(), world.retention_ms)
-        withdrawn += said is Withdrawn.WITHDRAWN
+    tasks = [task_of_slot(entry, slot, definition) for _, slot in slots[len(due) :]]
+    said = yield from withdraw_many(tasks, f"backfill {entry.uid}", world.now_ms, world.retention_ms)
+    withdrawn = said.count(Withdrawn.WITHDRAWN)
     none_ahead = Recorded(before_ms=slots[-1][1].instant_ms)
     wound_up = replace(entry, win=0, ahead=none_ahead, created=entry.created - withdrawn, open=None)
     yield TryCas(Cas(name.key, stored, wound_up.to_bytes(), world.now_ms() + KEPT_MS))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
-from timerd.core.protocol import Procedure, RemoveEntries, TryCas, Withdrawn, withdraw
+from timerd.core.protocol import Procedure, RemoveEntries, TryCas, Withdrawn, withdraw_many
 from timerd.core.schedules.occurrences import rows_of, task_of, tick_row, window_rows
 from timerd.core.schedules.opened import finish, next_record
 from timerd.core.schedules.overlap import is_guarded
@@ -180,17 +180,12 @@ def wind_up(namespace: str, schedule_id: str, entry: Schedule, stored: bytes, wo
     slots = list(enumerate(left.slots))
     due = [each for each in slots if each[1].fire_at_ms <= since_ms]
     yield from place_rows(rows_of(schedule_id, entry.uid, left, due, definition), world)
-    taken: list[int] = []
-    for _, slot in slots[len(due) :]:
-        said = yield from withdraw(
-            task_of(entry.uid, left.revision, slot, definition.template),
-            f"schedule {entry.uid} {entry.revision}",
-            world.now_ms(),
-            world.retention_ms,
-        )
-        if said is Withdrawn.STARTED:
-            taken.append(slot.instant_ms)
-    yield from _forget(namespace, schedule_id, entry, stored, len(slots) - len(due), taken, world)
+    later = [slot for _, slot in slots[len(due) :]]
+    tasks = [task_of(entry.uid, left.revision, slot, definition.template) for slot in later]
+    request = f"schedule {entry.uid} {entry.revision}"
+    said = yield from withdraw_many(tasks, request, world.now_ms, world.retention_ms)
+    taken = [slot.instant_ms for slot, each in zip(later, said, strict=True) if each is Withdrawn.STARTED]
+    yield from _forget(namespace, schedule_id, entry, stored, len(later), taken, world)
 
 
 def _forget(

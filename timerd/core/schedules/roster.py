@@ -14,7 +14,16 @@ from itertools import groupby
 from types import MappingProxyType
 from typing import NamedTuple
 
-from timerd.core.protocol import Forgotten, ListEntries, Procedure, RemoveEntries, Withdrawn, WriteEntries, withdraw
+from timerd.core.protocol import (
+    Forgotten,
+    ListEntries,
+    Procedure,
+    RemoveEntries,
+    Withdrawn,
+    WriteEntries,
+    withdraw,
+    withdraw_together,
+)
 from timerd.core.schedules.changes import Name, check_alive
 from timerd.core.schedules.layouts import MemberHashes, read_places
 from timerd.core.schedules.member_tasks import (
@@ -169,8 +178,8 @@ def turns_to_come(roster: Roster, keys: Iterable[str], now_ms: int) -> list[tupl
 def remove_members(
     name: Name, keys: Sequence[str], world: World, place: str = ""
 ) -> Procedure[list[tuple[CycleRun, str]]]:
-    """Of whom tasks are to be withdrawn before the OK (`withdraw_member`), of all kinds where there is no place. Raises
-    NotFound, Precondition, and Invalid where the cycle has no such place."""
+    """Of whom tasks are to be withdrawn before the OK (`withdraw_members`), of all kinds where there is no place.
+    Raises NotFound, Precondition, and Invalid where the cycle has no such place."""
     roster = yield from read_roster(name)
     left: list[tuple[CycleRun, str]] = []
     for each in roster.of(place):
@@ -198,6 +207,11 @@ def _numbers_alive(roster: Roster, key: str, now_ms: int) -> list[int]:
         numbers.append(number)
         number -= 1
     return numbers
+
+
+def withdraw_members(chosen: Sequence[tuple[CycleRun, str]], world: World) -> Procedure[None]:
+    """Of many members, or turns of one, together."""
+    yield from withdraw_together([withdraw_member(run, key, world) for run, key in chosen])
 
 
 def withdraw_member(run: CycleRun, key: str, world: World) -> Procedure[Withdrawn]:

@@ -240,7 +240,7 @@ class EffectRunner:
         change = Cas(move_key(effect.digest), effect.move.to_bytes(), failed.to_bytes(), failed.expires_at_ms)
         await self._store.cas([change])
         with _telling():
-            self._held.perform(machine, machine.recheck(effect.digest))
+            self._held.perform(machine, machine.recheck([effect.digest]))
 
     async def _flag_finishing(self, machine: PartitionMachine, effect: FlagFinishing) -> None:
         await self._store.finish_bucket(effect.partition.scope, effect.partition.bucket_ms, finished=False)

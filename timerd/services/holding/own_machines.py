@@ -174,12 +174,12 @@ class OwnMachines:
         is_open_elsewhere = said.asked in (None, Asked.WAITING, Asked.UNKNOWN) and self._held.has_lease(request.key)
         return HolderAnswer(Asked.OPEN) if is_open_elsewhere else said
 
-    def recheck(self, partition: Partition, digest: bytes) -> bool:
+    def recheck(self, partition: Partition, digests: Sequence[bytes]) -> bool:
         """Whether there is a machine to do it."""
         machine = self._held.machines.get(partition)
         if machine is None:
             return False
-        self._held.perform(machine, machine.recheck(digest))
+        self._held.perform(machine, machine.recheck(digests))
         return True
 
     def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:

@@ -25,7 +25,7 @@ class PeerView(Protocol):
 
     async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]: ...
 
-    async def ask_to_move(self, request: AskToMove) -> HolderAnswer: ...
+    async def ask_to_move(self, partition: Partition, asks: Sequence[AskToMove]) -> list[HolderAnswer]: ...
 
     async def offer(self, request: OfferRows) -> Offered | None: ...
 
@@ -37,7 +37,7 @@ class PeerView(Protocol):
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         """Never waits. False: this instance itself is to hear of the rows."""
 
-    def recheck(self, partition: Partition, digest: bytes) -> None: ...
+    def recheck(self, partition: Partition, digests: Sequence[bytes]) -> None: ...
 
     def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
         """Tells the instance at that address that it may take the partition. Nobody waits for this, and it may be lost.
@@ -58,8 +58,8 @@ class NoPeers:
     async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
         return [HolderAnswer(None)] * len(asks)
 
-    async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
-        return HolderAnswer(None)
+    async def ask_to_move(self, partition: Partition, asks: Sequence[AskToMove]) -> list[HolderAnswer]:
+        return [HolderAnswer(None)] * len(asks)
 
     async def offer(self, request: OfferRows) -> Offered | None:
         return None
@@ -70,7 +70,7 @@ class NoPeers:
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         return False
 
-    def recheck(self, partition: Partition, digest: bytes) -> None:
+    def recheck(self, partition: Partition, digests: Sequence[bytes]) -> None:
         """There is nobody to tell."""
 
     def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:

@@ -16,10 +16,12 @@ from timerd.core.protocol import (
     AskToEnd,
     AskToEndMany,
     AskToMove,
+    AskToMoveMany,
     Ending,
     Find,
     FindEntries,
     FindSettled,
+    FindSettledEach,
     FindSettledMany,
     FindVacant,
     HintRows,
@@ -85,6 +87,7 @@ class ProcedureRunner:
             ReadRegister: self._read_register,
             ReadRegisters: self._read_registers,
             ReadBucket: self._read_bucket,
+            FindSettledEach: self._find_settled_each,
             FindSettledMany: self._find_settled_many,
             AskToEndMany: self._ask_to_end_many,
             TryCas: self._try_cas,
@@ -94,6 +97,7 @@ class ProcedureRunner:
             OfferRows: self._offer,
             AskToEnd: self._ask_to_end,
             AskToMove: self._ask_to_move,
+            AskToMoveMany: self._ask_to_move_many,
             AskInHand: self._ask_in_hand,
             Recheck: self._recheck,
             WriteEntries: self._write_entries,
@@ -144,6 +148,14 @@ class ProcedureRunner:
         ending = known or (await self.settled.endings(request.partition)).of(request.key)
         is_known = request.durable and (known is not None or self.others.is_single)
         return replace(ending, is_known=True) if is_known else ending
+
+    async def _find_settled_each(self, request: FindSettledEach) -> list[Ending]:
+        """The records are read once, and only for what this process does not know."""
+        known = [self._in_memory(request.partition, key) for key in request.keys]
+        if all(ending is not None for ending in known):
+            return [ending for ending in known if ending is not None]
+        endings = await self.settled.endings(request.partition)
+        return [ending or endings.of(key) for ending, key in zip(known, request.keys, strict=True)]
 
     async def _set_marks(self, request: SetMarks) -> int:
         return await self._store.mark(request.marks)
@@ -231,13 +243,28 @@ class ProcedureRunner:
         return self.own.has_lease(request.key, request.lease_until_ms)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
-        if self.others.is_here(request.partition):
-            return self.own.ask_to_move(request)
-        return self.own.or_with_worker(request, await self.others.ask_to_move(request))
+        return (await self._ask_all_to_move(request.partition, [request]))[0]
+
+    async def _ask_to_move_many(self, request: AskToMoveMany) -> list[HolderAnswer]:
+        asks: dict[Partition, list[AskToMove]] = {}
+        for ask in request.requests:
+            asks.setdefault(ask.partition, []).append(ask)
+        elsewhere = [partition for partition in asks if not self.others.is_here(partition)]
+        said = {partition: list(map(self.own.ask_to_move, asks[partition])) for partition in asks.keys() - elsewhere}
+        if elsewhere:
+            told = await asyncio.gather(*(self._ask_all_to_move(each, asks[each]) for each in elsewhere))
+            said.update(zip(elsewhere, told, strict=True))
+        answers = {partition: iter(each) for partition, each in said.items()}
+        return [next(answers[ask.partition]) for ask in request.requests]
+
+    async def _ask_all_to_move(self, partition: Partition, asks: Sequence[AskToMove]) -> list[HolderAnswer]:
+        if self.others.is_here(partition):
+            return list(map(self.own.ask_to_move, asks))
+        return list(map(self.own.or_with_worker, asks, await self.others.ask_to_move(partition, asks)))
 
     async def _recheck(self, request: Recheck) -> None:
-        if not self.own.recheck(request.partition, request.digest):
-            self.others.recheck(request.partition, request.digest)
+        if not self.own.recheck(request.partition, request.digests):
+            self.others.recheck(request.partition, request.digests)
 
     async def _write_entries(self, request: WriteEntries) -> None:
         await self._store.write_entries(request.entries)

@@ -133,8 +133,7 @@ class PeerService:
         return pb.LookResponse(held=True, in_hand=in_hand)
 
     async def _recheck(self, request: pb.RecheckRequest) -> pb.RecheckResponse:
-        for digest in request.digests:
-            self._own.recheck(partition_of(request.partition), digest)
+        self._own.recheck(partition_of(request.partition), request.digests)
         return pb.RecheckResponse()
 
     async def _hand_over(self, request: pb.HandOverRequest) -> pb.HandOverResponse:

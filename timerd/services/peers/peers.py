@@ -222,11 +222,13 @@ class Peers:
         reply = cast(pb.AskToEndResponse, await self._call(holder.address, "AskToEnd", message, deadline_s))
         return answers_of(reply.answers) if reply.held else None
 
-    async def ask_to_move(self, holder: Holder, request: AskToMove) -> HolderAnswer | None:
-        keys = [key_message(request.key)]
-        message = pb.AskToMoveRequest(holding=holding_message(request.partition, holder), keys=keys)
+    async def ask_to_move(
+        self, holder: Holder, partition: Partition, asks: Sequence[AskToMove]
+    ) -> list[HolderAnswer] | None:
+        keys = [key_message(ask.key) for ask in asks]
+        message = pb.AskToMoveRequest(holding=holding_message(partition, holder), keys=keys)
         reply = cast(pb.AskToMoveResponse, await self._call(holder.address, "AskToMove", message))
-        return answers_of(reply.answers)[0] if reply.held else None
+        return answers_of(reply.answers) if reply.held else None
 
     async def in_hand(
         self, holder: Holder, partition: Partition, rows: Sequence[tuple[RowKey, int]]
@@ -315,8 +317,8 @@ class Peers:
         finally:
             self._asked_whether_back.discard(address)
 
-    def recheck(self, address: str, partition: Partition, digest: bytes) -> None:
-        message = pb.RecheckRequest(partition=partition_message(partition), digests=[digest])
+    def recheck(self, address: str, partition: Partition, digests: Sequence[bytes]) -> None:
+        message = pb.RecheckRequest(partition=partition_message(partition), digests=digests)
         self._tell(self._call(address, "Recheck", message))
 
     def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:

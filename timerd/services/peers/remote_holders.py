@@ -95,17 +95,18 @@ class RemoteHolders:
             return [SILENT] * len(asks)
         return said if said is not None else [HolderAnswer(None)] * len(asks)
 
-    async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
-        async def here() -> HolderAnswer:
-            return self._own.ask_to_move(request)
+    async def ask_to_move(self, partition: Partition, asks: Sequence[AskToMove]) -> list[HolderAnswer]:
+        async def here() -> list[HolderAnswer]:
+            return list(map(self._own.ask_to_move, asks))
 
-        async def there(holder: Holder) -> HolderAnswer | None:
-            return await self._peers.ask_to_move(holder, request)
+        async def there(holder: Holder) -> list[HolderAnswer] | None:
+            return await self._peers.ask_to_move(holder, partition, asks)
 
         try:
-            return await self._of_holder(request.partition, None, here, there) or HolderAnswer(None)
+            said = await self._of_holder(partition, None, here, there)
         except Silent:
-            return SILENT
+            return [SILENT] * len(asks)
+        return said if said is not None else [HolderAnswer(None)] * len(asks)
 
     async def offer(self, request: OfferRows) -> Offered | None:
         """The control row that came with the rows is fresh enough to begin with. Where nobody holds the partition and
@@ -219,10 +220,10 @@ class RemoteHolders:
             return None
         return Holder(name, self._members.address_of(name), 0)
 
-    def recheck(self, partition: Partition, digest: bytes) -> None:
+    def recheck(self, partition: Partition, digests: Sequence[bytes]) -> None:
         holder = self._known.get(partition)
         if holder is not None and holder.name != self._members.name:
-            self._peers.recheck(holder.address, partition, digest)
+            self._peers.recheck(holder.address, partition, digests)
 
     def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
         self._peers.hand_over(address, partition, control)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -18,7 +17,7 @@ from timerd.core.schedules.roster import (
     read_roster,
     remove_members,
     staying_in,
-    withdraw_member,
+    withdraw_members,
 )
 from timerd.core.schedules.roster_walk import more_together, place_of_slot, slot_at, walk_roster, walk_slot
 from timerd.core.schedules.slot_costs import note_cost
@@ -63,10 +62,10 @@ class Rosters:
     async def remove(self, name: Name, keys: Sequence[str], place: str) -> None:
         left = await drive(remove_members(name, keys, self._world, place), self._runner)
         for start in range(0, len(left), AT_ONCE):
-            await asyncio.gather(*(self._withdraw(*each) for each in left[start : start + AT_ONCE]))
+            await self._withdraw(left[start : start + AT_ONCE])
 
-    async def _withdraw(self, run: CycleRun, key: str) -> None:
-        await until_decided(lambda: drive(withdraw_member(run, key, self._world), self._runner), CALL_PAUSE_S)
+    async def _withdraw(self, chosen: Sequence[tuple[CycleRun, str]]) -> None:
+        await until_decided(lambda: drive(withdraw_members(chosen, self._world), self._runner), CALL_PAUSE_S)
 
     async def page(self, name: Name, place: str, begin: MembersPlace, limit: int) -> MembersPage:
         """Members from there on, of one kind; and where the next ones are, of all kinds where there is no place."""
