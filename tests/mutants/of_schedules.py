@@ -6,11 +6,13 @@ from tests.mutants.mutant import Mutant
 
 HISTORIES = "tests/schedules/test_histories.py::test_each_instant_comes_once"
 APART = "tests/schedules/test_histories.py::test_no_two_are_open_at_once"
+TOGETHER = "tests/schedules/test_together_histories.py::test_each_instant_of_each_comes_once"
 STORY = "tests/schedules/test_story.py"
 OVERLAP = "tests/schedules/test_overlap.py"
 MESSAGE_PLACE = "tests/unit/test_message_place.py"
 CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/changes.py"
 PLANNING = "timerd/core/schedules/planning.py"
+TICKING_MANY = "timerd/core/schedules/ticking_many.py"
 SWEEP = "tests/schedules/test_zones.py"
 SWEEPING, ZONES = "timerd/core/schedules/sweeping.py", "timerd/core/schedules/zones.py"
 CYCLES = "tests/cycles/test_story.py"
@@ -29,6 +31,37 @@ MUTANTS = (
         new="            return Ticked.REPEATED\n",
         breaks="an instance dies between the record and the rows, and they are never written",
         tests=(HISTORIES,),
+    ),
+    Mutant(
+        name="refused-among-many",
+        guarantee="S2",
+        file=TICKING_MANY,
+        old="    applied = [each for each, result in said if result.status is CasStatus.APPLIED]\n",
+        new="    applied = [each for each, _ in said]\n",
+        breaks="a record of many that was refused has its rows written, beside those of the record that stands",
+        tests=(TOGETHER,),
+    ),
+    Mutant(
+        name="next-ticks-before-the-rows",
+        guarantee="S1",
+        file=TICKING_MANY,
+        old="        for rows in _in_parts(applied):\n"
+        "            yield from place_rows(rows, world)\n"
+        "        yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)\n",
+        new="        yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)\n"
+        "        for rows in _in_parts(applied):\n"
+        "            yield from place_rows(rows, world)\n",
+        breaks="an instance dies between the two, the next ticks record on, and the rows are never written",
+        tests=(TOGETHER,),
+    ),
+    Mutant(
+        name="window-before-taken-for-done",
+        guarantee="S1",
+        file=TICKING_MANY,
+        old=" and entry.seq == tick.number\n",
+        new="\n",
+        breaks="a tick that comes again among many records a window anew, and the one before is never completed",
+        tests=(TOGETHER,),
     ),
     Mutant(
         name="next-old-instant-waited-for",

@@ -1,5 +1,5 @@
-"""Replays a history of a schedule: python -m tests.schedules SEED [VARIANT or overlap policy]; --many N plays the first
-N of each policy."""
+"""Replays a history of a schedule: python -m tests.schedules SEED [VARIANT, overlap policy, or together]; --many N
+plays the first N of each policy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.schedules.histories import Broken, History
 from tests.schedules.overlap_histories import OverlapHistory
+from tests.schedules.together_histories import TogetherHistory
 from tests.schedules.variants import OVERLAP_VARIANTS, PROFILES, overlap_variant, variant
 from timerd.model.overlap import Overlap
 
@@ -25,6 +26,9 @@ def main() -> int:
     if what in OVERLAP_VARIANTS:
         with overlap_variant(what) as (policy, settings):
             return play(drawn(seed, policy, settings), f"seed {seed}")
+    if what == "together":
+        with variant("") as settings:
+            return play(TogetherHistory(seed, settings), f"seed {seed}")
     policy = Overlap(what) if what in [*Overlap] else Overlap.ALLOW
     with variant("" if what in [*Overlap] else what) as settings:
         return play(drawn(seed, policy, settings), f"seed {seed}")
@@ -36,7 +40,7 @@ def drawn(seed: int, policy: Overlap, settings: dict[str, Any]) -> History:
     return OverlapHistory(seed, overlap=policy, **settings)
 
 
-def play(history: History, name: str, *, quiet: bool = False) -> int:
+def play(history: History | TogetherHistory, name: str, *, quiet: bool = False) -> int:
     try:
         history.play()
     except Broken as broken:

@@ -58,6 +58,7 @@ from timerd.model.overlap import Overlap
 from timerd.model.partition import Partition
 from timerd.model.recurrence import Every, Spec
 from timerd.model.registers import Move, MoveState, Table, move_key
+from timerd.model.rows import RowGroup
 from timerd.model.schedules import CatchUp, Definition, Policies, Schedule, ScheduleState, Tick, definition_key
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus
@@ -137,7 +138,7 @@ class Force:
     since_ms: int
 
 
-@dataclass
+@dataclass(eq=False)
 class History:
     """`alter` may change what is written to the register, as a broken variant does."""
 
@@ -158,6 +159,7 @@ class History:
     paces_ms: tuple[int, ...] = (1, 1_000, 4_000, 10_000)
     now_ms: int = START_MS
     store: MemoryStore = field(default_factory=MemoryStore)
+    name: Name = NAME
     rows: dict[RowKey, Row] = field(default_factory=dict)
     fired: dict[RowKey, int] = field(default_factory=dict)
     # Waiting ones, those in a hand, those that were acked.
@@ -195,7 +197,7 @@ class History:
 
     def play(self) -> None:
         """Raises Broken."""
-        self._call(lambda: changes.create(NAME, "create", self.definition(1), self.world))
+        self._call(lambda: changes.create(self.name, "create", self.definition(1), self.world))
         for _ in range(self.random.randrange(*self.steps)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
@@ -321,7 +323,7 @@ class History:
             )
         )
         request = f"change {self.changes}"
-        self._call(lambda: changes.change(NAME, request, 0, decide, self.world))
+        self._call(lambda: changes.change(self.name, request, 0, decide, self.world))
 
     def _call(self, make: Callable[[], Generator[Request, Any, Any]]) -> None:
         call = Call(len(self.forces), make)
@@ -395,12 +397,16 @@ class History:
         for message in request.messages:
             for partition, group in message.groups:
                 for number, key in enumerate(group.keys()):
-                    if group.template_of(number).namespace == TICKS.namespace:
-                        self.ticks.setdefault(key, "waiting")
-                        self.payloads.setdefault(key, group.payload(number))
-                    else:
-                        said = Occurrence.from_text(group.extra_of(number).occurrence)
-                        self.rows.setdefault(key, Row(key, said, partition))
+                    self.stored(partition, group, number, key)
+
+    def stored(self, partition: Partition, group: RowGroup, number: int, key: RowKey) -> None:
+        """A row of a group, for the first time or again."""
+        if group.template_of(number).namespace == TICKS.namespace:
+            self.ticks.setdefault(key, "waiting")
+            self.payloads.setdefault(key, group.payload(number))
+        else:
+            said = Occurrence.from_text(group.extra_of(number).occurrence)
+            self.rows.setdefault(key, Row(key, said, partition))
 
     def _cas(self, process: Process, change: Cas) -> CasResult:
         if change.key.table is Table.SCHEDULES and self.alter is not None:
@@ -417,9 +423,8 @@ class History:
             if self.acks_early and process.tick is not None:
                 self.ticks[process.tick] = "acked"
             return
-        [stored] = done(
-            self.store.find_entries([definition_key("default", "it", entry.uid, entry.revision, entry.attempt)])
-        )
+        named = self.name.namespace, self.name.schedule_id
+        [stored] = done(self.store.find_entries([definition_key(*named, entry.uid, entry.revision, entry.attempt)]))
         kind = int(Definition.from_bytes(stored).payload) if stored is not None else 0
         self.forces.append(Force(entry.revision, entry.state, kind, entry.since_ms))
         self.log.append(
@@ -433,7 +438,7 @@ class History:
     def _check(self) -> None:
         if not self.forces:
             raise Broken("it was never created")
-        [stored] = done(self.store.read([NAME.key]))
+        [stored] = done(self.store.read([self.name.key]))
         assert stored is not None
         entry = Schedule.from_bytes(stored)
         fired = {self.rows[key].said.instant_ms for key in self.fired}

@@ -72,6 +72,15 @@ class OwnZones:
         """Whether these data are as good as those in force there."""
         return zone == UTC or self.known is None or zone not in self.known.digests or self._agrees(self.known, zone)
 
+    def may_compute(self, zone: str, generation: int) -> bool:
+        """Z3, by what has been read: whether nothing needs to be asked or announced first (`computed_by`)."""
+        if zone == UTC:
+            return True
+        known = self.known
+        return (
+            known is not None and known.generation >= generation and zone in known.digests and self._agrees(known, zone)
+        )
+
     @property
     def differing(self) -> tuple[str, ...]:
         """The zones in use of which these data say something else than those in force."""

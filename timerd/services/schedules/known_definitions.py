@@ -28,19 +28,27 @@ class KnownDefinitions:
         self._known: OrderedDict[EntryKey, bytes] = OrderedDict()
 
     async def perform(self, request: Request) -> object:
-        if not isinstance(request, FindEntries) or len(request.keys) != 1 or not is_definition(request.keys[0]):
+        if not isinstance(request, FindEntries) or not all(map(is_definition, request.keys)):
             return await self._runner.perform(request)
-        [key] = request.keys
+        known = {key: stored for key in request.keys if (stored := self._recalled(key)) is not None}
+        unknown = [key for key in request.keys if key not in known]
+        if unknown:
+            found = await self._runner.perform(FindEntries(unknown))
+            assert isinstance(found, list)
+            for key, stored in zip(unknown, found, strict=True):
+                if stored is not None:
+                    known[key] = stored
+                    self._remember(key, stored)
+        return [known.get(key) for key in request.keys]
+
+    def _recalled(self, key: EntryKey) -> bytes | None:
         if key in self._known:
             self._known.move_to_end(key)
-            return [self._known[key]]
-        found = await self._runner.perform(request)
-        assert isinstance(found, list)
-        if found[0] is not None and len(found[0]) <= MOST_BYTES:
-            self._remember(key, found[0])
-        return found
+        return self._known.get(key)
 
     def _remember(self, key: EntryKey, stored: bytes) -> None:
+        if len(stored) > MOST_BYTES:
+            return
         self._known[key] = stored
         if len(self._known) > MOST:
             self._known.popitem(last=False)

@@ -1,14 +1,15 @@
 """The worker of the ticks of its instance: each instance works those that it holds (core/schedules/chain.py).
 
-A tick is an ordinary task of a queue that no caller can name. One that fails comes again, after a minute at the most,
-for ever: after ten times its schedule says why.
+A tick is an ordinary task of a queue that no caller can name. Those of one moment are worked together; one that is not
+as plain as the others, or failed with them, is worked by itself. One that fails comes again, after a minute at the
+most, for ever: after ten times its schedule says why.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
 from timerd.core.dispatch import Action, Assignment
@@ -16,6 +17,7 @@ from timerd.core.protocol import NotTakenIn, Procedure, Undecided
 from timerd.core.schedules.backfill import BackfillTicked, mark_backfill_broken, run_backfill_tick
 from timerd.core.schedules.chain import Ticked, mark_broken
 from timerd.core.schedules.changes import tick_or_resume
+from timerd.core.schedules.ticking_many import run_ticks
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ZonesDiffer
 from timerd.core.taken import BACKFILL_TICKS, TICKS, QueueKey, Taken
@@ -29,10 +31,15 @@ from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.holding.driving import Performs, Returned, drive
 from timerd.services.schedules.schedule_stats import ScheduleStats
+from timerd.services.schedules.tick_parts import HandedTick, TickParts
 
 LEASE_MS = 30_000
-# Ticks at a time.
+# Ticks in hand: of those that are worked together, and of each other kind.
+CREDIT_TOGETHER = 1_024
 CREDIT = 64
+# Ticks that are worked by themselves at a time; and how often one is tried with others before.
+MOST_SINGLE = 64
+TRIES_TOGETHER = 3
 BROKEN_AFTER = 10
 EXTEND_EVERY_S = 8.0
 # A row that nobody says it has is asked for again before the tick fails.
@@ -71,13 +78,15 @@ class TickWorker:
         self._runner = runner
         self._others = others
         self._in_hand: set[bytes] = set()
+        self._parts = TickParts(self._work_together)
+        self._single = asyncio.Semaphore(MOST_SINGLE)
         self._sequence = 0
         self._extending: asyncio.Task[None] | None = None
 
     def join(self) -> None:
         self._delivery.join(self, self.namespace, LEASE_MS)
         for queue in self.queues:
-            self._delivery.credit(self, queue.queue, CREDIT)
+            self._delivery.credit(self, queue.queue, CREDIT_TOGETHER if queue == TICKS else CREDIT)
 
     def deliver(self, assignment: Assignment) -> Sent:
         """The round of delivery that calls this goes on first."""
@@ -104,7 +113,11 @@ class TickWorker:
             self._in_hand.add(token)
             attempt = attempt_of(int(taken.rows.columns["version"][row]))
             queue = taken.rows.template_of(row).queue
-            begin(self._work(token, queue, taken.rows.payload(row), attempt), "ticks")
+            handed = HandedTick(token, queue, taken.rows.payload(row), attempt)
+            if queue == TICKS.queue:
+                self._parts.add(handed)
+            else:
+                begin(self._work(handed), "ticks")
         if self._extending is None or self._extending.done():
             self._extending = begin(self._extend(), "ticks")
 
@@ -113,16 +126,52 @@ class TickWorker:
             await asyncio.sleep(EXTEND_EVERY_S)
             self._delivery.extend(self, b"".join(self._in_hand))
 
-    async def _work(self, token: bytes, queue: str, payload: bytes, attempt: int) -> None:
+    async def _work_together(self, part: Sequence[HandedTick]) -> None:
+        """Those that are done are acked at once: they wait for none of the others."""
+        done: Collection[HandedTick] = ()
+        try:
+            done = await self._done_together(part) if len(part) > 1 else ()
+            self._settle([*done], Action.ACK)
+        finally:
+            for handed in part:
+                if handed not in done:
+                    begin(self._work(handed), "ticks")
+
+    async def _done_together(self, part: Sequence[HandedTick]) -> Collection[HandedTick]:
+        """An error is that of one of them, which meets it by itself."""
+        try:
+            ticks = _of_each_schedule(part)
+            ticked = await drive(run_ticks([*ticks.values()], self._world), self._runner)
+        except (*FORESEEN, NotTakenIn, Undecided):
+            return ()
+        except Exception as failed:  # noqa: BLE001 - noted, and each is tried by itself
+            note("ticks", failed, f"{len(part)} ticks are worked one by one")
+            return ()
+        done: set[HandedTick] = set()
+        for (handed, tick), value in zip(ticks.items(), ticked, strict=True):
+            if value is not None:
+                self.stats.came_through(tick, value.value)
+                done.add(handed)
+        return done
+
+    def _settle(self, some: Sequence[HandedTick], action: Action, error: str = "") -> None:
+        """All of one queue."""
+        if not some:
+            return
+        self._in_hand.difference_update(each.token for each in some)
+        self._sequence += 1
+        tokens = b"".join(each.token for each in some)
+        self._delivery.settle(self, self._sequence, action, tokens, None, error)
+        self._delivery.credit(self, some[0].queue, len(some))
+
+    async def _work(self, handed: HandedTick) -> None:
         action, error = Action.NACK, ""
         try:
-            error = await self._carry_out(queue, payload, attempt)
+            async with self._single:
+                error = await self._carry_out(handed.queue, handed.payload, handed.attempt)
             action = Action.NACK if error else Action.ACK
         finally:
-            self._in_hand.discard(token)
-            self._sequence += 1
-            self._delivery.settle(self, self._sequence, action, token, None, error)
-            self._delivery.credit(self, queue, 1)
+            self._settle([handed], action, error)
 
     async def _carry_out(self, queue: str, payload: bytes, attempt: int) -> str:
         """What kept it from its end; nothing: it may be acked."""
@@ -157,6 +206,16 @@ class TickWorker:
             error = f"{type(failed).__name__}: {failed}"
         self.stats.ticks["failed"] += 1
         return error
+
+
+def _of_each_schedule(part: Sequence[HandedTick]) -> dict[HandedTick, Tick]:
+    """Those that may go together: one of each schedule, and none that keeps failing."""
+    ticks: dict[tuple[str, str], tuple[HandedTick, Tick]] = {}
+    for handed in part:
+        if handed.attempt <= TRIES_TOGETHER:
+            tick = Tick.from_bytes(handed.payload)
+            ticks.setdefault((tick.namespace, tick.schedule_id), (handed, tick))
+    return dict(ticks.values())
 
 
 def _worked(tick: AnyTick, world: World) -> Procedure[Ticked | BackfillTicked]:
