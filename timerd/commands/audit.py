@@ -27,6 +27,7 @@ _COLUMNS = (
     Column("asked", Kind.TEXT),
     Column("peer", Kind.TEXT, is_wide=True),
     Column("replied", Kind.TEXT, is_wide=True),
+    Column("id", Kind.ID, is_wide=True),
 )
 
 _OF_THE_CALL = ("request_id", "request_time", "page_token")
@@ -83,6 +84,7 @@ def _of_file(file: Path, caller: str, method: str) -> Iterator[OutputRecord]:
 def _record(call: AuditedCall) -> OutputRecord:
     """As a line of the file has it."""
     return {
+        "id": call.id,
         "at": call.request_time.ToJsonString(),
         "caller": call.caller,
         "peer": call.peer,
@@ -101,10 +103,15 @@ def _text(value: object) -> str:
     """What names the call, and not what it did, is left out, as is the namespace that a call has by itself."""
     if isinstance(value, dict):
         said = {name: each for name, each in value.items() if name not in _OF_THE_CALL and (name, each) != _USUAL}
-        return " ".join(
-            _text(each) if isinstance(each, dict) else f"{name}={_text(each)}" for name, each in said.items()
-        )
+        return " ".join(_field(name, each) for name, each in said.items())
     return value if isinstance(value, str) else encoding.dumps(value)
+
+
+def _field(name: str, value: object) -> str:
+    """An empty message says by being there, as the breaker of a queue does."""
+    if isinstance(value, dict):
+        return _text(value) or name
+    return f"{name}={_text(value)}"
 
 
 def register(app: typer.Typer) -> None:

@@ -27,6 +27,7 @@ async def _list(call: HttpCall) -> object:
 def _plain(call: pb.AuditedCall) -> dict[str, object]:
     """As a line of the file has it."""
     return {
+        "id": call.id,
         "at": call.request_time.ToJsonString(),
         "caller": call.caller,
         "peer": call.peer,

@@ -24,8 +24,9 @@ _MODE = 0o640
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """`outcome`: OK, the code of a refusal, or "unknown". `result`: what was replied, or why it was refused."""
+    """`id`: the same in the store and in the file. `outcome`: OK, the code of a refusal, or "unknown". `result`: what was replied, or why it was refused."""
 
+    id: str
     at: str
     caller: str
     peer: str
@@ -84,7 +85,7 @@ def read_audit_log(path: Path) -> Iterator[AuditedCall]:
 
 def audited_call(asked: AuditRecord, ended: AuditRecord | None) -> AuditedCall:
     """`ended` None: it was cut off."""
-    said = {name: asked[name] for name in ("at", "caller", "peer", "method", "request")}
+    said = {name: asked[name] for name in ("id", "at", "caller", "peer", "method", "request")}
     last = ended or {"outcome": "unknown", "result": None}
     return AuditedCall(**said, outcome=last["outcome"], result=last["result"])
 
