@@ -84,7 +84,6 @@ def _of_file(file: Path, caller: str, method: str) -> Iterator[OutputRecord]:
 def _record(call: AuditedCall) -> OutputRecord:
     """As a line of the file has it."""
     return {
-        "id": call.id,
         "at": call.request_time.ToJsonString(),
         "caller": call.caller,
         "peer": call.peer,
@@ -92,6 +91,7 @@ def _record(call: AuditedCall) -> OutputRecord:
         "request": encoding.loads(call.request),
         "outcome": call.outcome,
         "result": call.result if call.outcome != "OK" else encoding.loads(call.result),
+        "id": call.id,
     }
 
 

@@ -27,7 +27,6 @@ async def _list(call: HttpCall) -> object:
 def _plain(call: pb.AuditedCall) -> dict[str, object]:
     """As a line of the file has it."""
     return {
-        "id": call.id,
         "at": call.request_time.ToJsonString(),
         "caller": call.caller,
         "peer": call.peer,
@@ -35,6 +34,7 @@ def _plain(call: pb.AuditedCall) -> dict[str, object]:
         "request": json.loads(call.request),
         "outcome": call.outcome,
         "result": json.loads(call.result) if call.outcome == "OK" else call.result,
+        "id": call.id,
     }
 
 

@@ -24,9 +24,9 @@ _MODE = 0o640
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """`id`: the same in the store and in the file. `outcome`: OK, the code of a refusal, or "unknown". `result`: what was replied, or why it was refused."""
+    """`id`: the same in the store and in the file. `outcome`: OK, the code of a refusal, or "unknown". `result`: what
+    was replied, or why it was refused."""
 
-    id: str
     at: str
     caller: str
     peer: str
@@ -34,6 +34,7 @@ class AuditedCall:
     request: AuditRecord
     outcome: str
     result: Any
+    id: str
 
     def record(self) -> AuditRecord:
         return {name: getattr(self, name) for name in self.__slots__}
