@@ -120,6 +120,15 @@ async def test_a_task_that_is_named_twice_is_not_moved(client: Client) -> None:
     assert (await client.get(task.id)).fire_time == task.fire_time
 
 
+async def test_tasks_of_another_namespace_are_not_found(server: Server, client: Client) -> None:
+    task = await client.schedule("mails", b"1", delay=60, key="ada")
+    moved = await server.client(namespace="another").reschedule_many(
+        [Move(task_id=task.id, at=AT), Move(key="ada", at=AT)]
+    )
+    assert [type(each.error) for each in moved] == [NotFound, NotFound]
+    assert (await client.get(task.id)).fire_time == task.fire_time
+
+
 @pytest.mark.parametrize("wrong", [Move(), Move(key="k"), Move(delay=1), Move(key="k", task_id="x", delay=1), "k"])
 async def test_what_is_no_move_is_not_sent(client: Client, wrong: object) -> None:
     with pytest.raises(InvalidTask):

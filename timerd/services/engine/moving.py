@@ -36,7 +36,7 @@ PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 AT_ONCE = 32
 # Of the moves of one call, which share their trips as well. More would keep the loop from others for milliseconds.
 MOVES_AT_ONCE = 250
-Answer = TypeVar("Answer")
+AnswerOfOne = TypeVar("AnswerOfOne")
 
 
 class Refused(NamedTuple):
@@ -165,10 +165,10 @@ class Moving:
 
 
 async def _side_by_side(
-    work: Sequence[Callable[[], Awaitable[Answer | Refused]]], at_once: int
-) -> list[Answer | NotStored]:
+    work: Sequence[Callable[[], Awaitable[AnswerOfOne | Refused]]], at_once: int
+) -> list[AnswerOfOne | NotStored]:
     """Raises StoreUnknown where the store goes away after some of it was done."""
-    answers: list[Answer | NotStored] = []
+    answers: list[AnswerOfOne | NotStored] = []
     for at in range(0, len(work), at_once):
         said = await asyncio.gather(*(each() for each in work[at : at + at_once]), return_exceptions=True)
         answers += [
