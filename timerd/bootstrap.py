@@ -304,7 +304,7 @@ async def assemble(
     rest = others, opened, clock.boot_ms, still, placing
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
-    last = to.sweep, _webhooks(config, delivery, clock), regulating, to.api.audited
+    last = to.sweep, _webhooks(config, delivery, clock, to.api), regulating, to.api.audited
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
@@ -332,7 +332,7 @@ def _opened(scheduler: Scheduler, delivery: Callable[[], Delivery], queues: Coll
     delivery().wake()
 
 
-def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhooks | None:
+def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock, api: TimerApi) -> Webhooks | None:
     """Nobody pays for a client of HTTP that has no target."""
     targets = read_targets(config.webhooks)
     if not targets:
@@ -340,7 +340,8 @@ def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhook
     from timerd.adapters.http_posting import open_poster
 
     rules = AddressRules(config.webhooks.private_networks)
-    return Webhooks(targets, delivery, partial(open_poster, rules.objection), lambda: int(clock.wall_ms()))
+    way, now_ms = partial(open_poster, rules.objection), lambda: int(clock.wall_ms())
+    return Webhooks(targets, delivery, way, now_ms, api.results)
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:

@@ -37,7 +37,7 @@ from timerd.model.storage import (
     is_bare,
 )
 from timerd.model.store_traits import StoreTraits
-from timerd.model.webhooks import HttpAnswer
+from timerd.model.webhooks import ERROR_BYTES, HttpAnswer
 
 __all__ = [
     "Append",
@@ -251,7 +251,10 @@ class Poster(Protocol):
     """Posts to the address of one webhook target, and to nothing else: no redirect is followed, no proxy used, and each
     address is judged right before it is connected to."""
 
-    async def post(self, headers: Mapping[str, str], body: bytes, timeout_ms: int) -> HttpAnswer:
-        """Raises NoAnswer where none came within `timeout_ms`, with a sentence that says why."""
+    async def post(
+        self, headers: Mapping[str, str], body: bytes, timeout_ms: int, most_bytes: int = ERROR_BYTES
+    ) -> HttpAnswer:
+        """Reads `most_bytes` of the answer. Raises NoAnswer where none came within `timeout_ms`, with a sentence that
+        says why."""
 
     async def close(self) -> None: ...

@@ -24,21 +24,30 @@ type Task struct {
 	Traceparent string
 }
 
-// Outcome of a task: "ACK" (done), "NACK" (to be tried again, After a span or by the retry policy), "REJECT" (a dead letter)
-// or "RELEASE" (not begun: the attempt does not count). As an error of a handler it is what becomes of its task.
+// Outcome of a task: "ACK" (done), "NACK" (to be tried again, After a span or by the retry policy), "REJECT" (a dead letter),
+// "RELEASE" (not begun: the attempt does not count), or "THROTTLED": of the queue, or of all that list the Limit, nothing
+// starts for a span After, and the attempt does not count. As an error of a handler it is what becomes of its task.
 type Outcome struct {
 	Action string
 	After  *time.Duration
 	Text   string
+	Limit  string // of "THROTTLED": a limit that the queue lists; empty: its own
 }
 
 func (o *Outcome) Error() string { return o.Text }
 
 // Retry lets the task come again after a span of its own.
-func Retry(after time.Duration, text string) error { return &Outcome{"NACK", &after, text} }
+func Retry(after time.Duration, text string) error {
+	return &Outcome{Action: "NACK", After: &after, Text: text}
+}
 
 // Reject makes the task a dead letter.
 func Reject(text string) error { return &Outcome{Action: "REJECT", Text: text} }
+
+// Throttled is for a handler that was told to wait, as by HTTP 429: up to an hour, of the queue or of all that list the limit.
+func Throttled(after time.Duration, limit, text string) error {
+	return &Outcome{Action: "THROTTLED", After: &after, Limit: limit, Text: text}
+}
 
 // Receive waits until tasks of the queue are due, up to a minute, and returns up to `most`. Finish them within the lease.
 func (c *Client) Receive(ctx context.Context, queue string, most int, wait, lease time.Duration) ([]*Task, error) {
@@ -54,6 +63,10 @@ func (c *Client) Finish(ctx context.Context, outcome Outcome, tasks ...*Task) er
 	request := message{"ackTokens": tokens(tasks), "action": "SETTLE_ACTION_" + outcome.Action, "error": outcome.Text}
 	if outcome.After != nil {
 		request["delay"] = span(*outcome.After)
+	}
+	if outcome.Action == "THROTTLED" {
+		request["action"] = "SETTLE_ACTION_NACK"
+		request["throttle"] = message{"limit": outcome.Limit, "after": request["delay"]}
 	}
 	return c.Call(ctx, "WorkService/Finish", request, &struct{}{})
 }
@@ -72,8 +85,8 @@ func tokens(tasks []*Task) (found [][]byte) {
 	return found
 }
 
-// Handler works on a task. An error lets it come again by the retry policy, unless it is of Retry or Reject. The context
-// ends when the task is lost to another worker.
+// Handler works on a task. An error lets it come again by the retry policy, unless it is of Retry, Reject or
+// Throttled. The context ends when the task is lost to another worker.
 type Handler func(context.Context, *Task) error
 
 // Working says how Work works; the zero value is good.

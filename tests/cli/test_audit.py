@@ -31,6 +31,14 @@ def test_what_was_cut_off_is_unknown(tmp_path: Path, terminal: Terminal) -> None
     assert (absent.code, "No such file" in absent.err) == (2, True)
 
 
+def test_a_message_without_fields_is_shown_by_its_name(whole: Server, terminal: Terminal) -> None:
+    assert terminal("queues", "set", "charges", "--breaker").code == 0
+    shown = terminal("audit", "--method", "PutQueue")
+    assert shown.out.splitlines()[1].split()[2:] == ["OK", "queue=charges", "breaker"]
+    (put,) = map(json.loads, terminal("audit", "--method", "PutQueue", "--json").out.splitlines())
+    assert put["request"]["breaker"] == {}
+
+
 def test_the_server_tells_what_was_done(whole: Server, terminal: Terminal) -> None:
     assert terminal("purge", "--queue", "mails", "--force").code == 0
     shown = terminal("audit")

@@ -187,6 +187,23 @@ def test_a_failed_task_comes_again(served: Served, driver: Driver) -> None:
     until_state(served.client, task.id, TaskState.ACKED)
 
 
+def test_a_service_that_says_wait_uses_no_attempt_up(served: Served, driver: Driver) -> None:
+    """It holds the queue, or a limit that all queues of that service list."""
+    served.client.limits.put("stripe", max_in_hand=10)
+    served.client.queues.put("mails", limits=["stripe"])
+    task = served.client.schedule("mails", b"1", delay=0)
+    driver.start("work", queue="mails")
+    driver.begun(b"1")
+    driver.call("end", payload=b"1", outcome="throttled", afterMs=100, error="429")
+    until(lambda: driver.seen() == [(b"1", 1)] * 2, "it is the first attempt again")
+    driver.call("end", payload=b"1", outcome="throttled", afterMs=3_600_000, limit="stripe", error="429")
+    until_state(served.client, task.id, TaskState.PENDING)
+    assert served.client.limits.get("stripe").held_until is not None
+    later = served.client.schedule("mails", b"2", delay=0)
+    assert state(served.client, later.id) is TaskState.PENDING
+    assert driver.seen() == [(b"1", 1)] * 2
+
+
 def test_a_rejected_task_is_a_dead_letter(served: Served, driver: Driver) -> None:
     task = served.client.schedule("mails", b"1", delay=0)
     driver.start("work", queue="mails")

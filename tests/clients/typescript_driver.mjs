@@ -1,6 +1,6 @@
 // Makes the calls of the client in TypeScript that tests/clients asks for: a line of JSON each, on stdin and stdout.
 import { createInterface } from "node:readline";
-import { Client, Reject, Retry, TimerdError, Worker } from "../../clients/typescript/dist/index.js";
+import { Client, Reject, Retry, Throttled, TimerdError, Worker } from "../../clients/typescript/dist/index.js";
 
 const [address, options] = process.argv.slice(2);
 const { namespace, token, timeoutMs } = JSON.parse(options);
@@ -38,6 +38,7 @@ async function handle(task, signal) {
   if (told === "lost") return say({ event: "lost", payload, attempt: task.attempt });
   if (told.outcome === "fail") throw new Error(told.error);
   if (told.outcome === "retry") throw new Retry(told.afterMs, told.error);
+  if (told.outcome === "throttled") throw new Throttled(told.afterMs, told.limit, told.error);
   if (told.outcome === "reject") throw new Reject(told.error);
 }
 

@@ -17,6 +17,7 @@ from timerd.model.identity import parse_task_id
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.ports import Hints, Store
 from timerd.sdk.values.times import datetime_of_ms, instant_ms
+from timerd.services.engine.verbs import AskedMove
 from timerd.services.peers.peers import Peers
 from timerd.testing import Cluster, Worker
 from timerd.testing.async_server import START
@@ -95,7 +96,7 @@ class Pair:
         named = parse_task_id(task)
         assert named is not None
         fire_at_ms = instant_ms(self.cluster.now, "now") + int(seconds * 1000)
-        await self.cluster.instances["a"].node.engine.reschedule("default", "move", named, fire_at_ms, 0)
+        await self.cluster.instances["a"].node.engine.reschedule("default", [AskedMove("move", named, fire_at_ms, 0)])
 
     def in_a_second(self) -> datetime:
         return self.cluster.now + timedelta(seconds=1)

@@ -271,6 +271,53 @@ async def test_a_move_by_key_is_about_the_task_that_had_the_key(place: Place) ->
     assert place.got == [b"one"]
 
 
+async def test_a_move_of_a_batch_is_known_again_alone_and_in_another_batch(place: Place) -> None:
+    """By its own request_id and content, by id and by key."""
+    one = (await place.first.Schedule(schedule("s1", b"one", place.at(seconds=240)))).task_id
+    await place.first.Schedule(schedule("s2", b"two", place.at(seconds=240), "order"))
+    by_id = moved("m1", one, place.at(seconds=20))
+    by_key = pb.RescheduleRequest(request_id="m2", key="order", fire_time=place.at(seconds=30))
+    said = await place.first.RescheduleBatch(pb.RescheduleBatchRequest(moves=[by_id, by_key]))
+    assert [result.fire_time for result in said.results] == [by_id.fire_time, by_key.fire_time]
+    later = await place.first.Reschedule(moved("m3", one, place.at(seconds=90)))
+    assert await place.again.RescheduleBatch(pb.RescheduleBatchRequest(moves=[by_key, by_id])) == (
+        pb.RescheduleBatchResponse(results=reversed(said.results))
+    )
+    assert (await place.again.Reschedule(by_id)).fire_time == by_id.fire_time
+    await place.advance(seconds=40)
+    assert place.got == [b"two"]
+    await place.first.Schedule(schedule("s3", b"three", place.at(seconds=240), "order"))
+    assert (await place.again.RescheduleBatch(pb.RescheduleBatchRequest(moves=[by_key]))).results[0] == said.results[1]
+    await place.advance(seconds=60)
+    assert (later.task_id, place.got) == (one, [b"two", b"one"])
+
+
+async def test_a_batch_goes_on_where_single_moves_have_ended(place: Place) -> None:
+    """As a relay of the outbox does whose server is of another release by then."""
+    tasks = [
+        (await place.first.Schedule(schedule(f"s{n}", b"%d" % n, place.at(seconds=240)))).task_id for n in range(3)
+    ]
+    calls = [moved(f"m{n}", task, place.at(seconds=20 + n)) for n, task in enumerate(tasks)]
+    await place.first.Reschedule(calls[1])
+    said = await place.again.RescheduleBatch(pb.RescheduleBatchRequest(moves=calls))
+    assert [result.fire_time for result in said.results] == [call.fire_time for call in calls]
+    await place.advance(seconds=40)
+    assert place.got == [b"0", b"1", b"2"]
+
+
+async def test_a_move_of_a_batch_by_delay_is_known_again_when_its_request_time_is_long_ago(place: Place) -> None:
+    """What was carried out is told; what was not is refused for its time."""
+    await place.first.Schedule(schedule("s1", b"one", place.at(seconds=240), "order"))
+    two = (await place.first.Schedule(schedule("s2", b"two", place.at(seconds=240)))).task_id
+    delay, request_time = Duration(seconds=200), place.at()
+    by_key = pb.RescheduleRequest(request_id="m", key="order", delay=delay, request_time=request_time)
+    said = await place.first.RescheduleBatch(pb.RescheduleBatchRequest(moves=[by_key]))
+    await place.advance(seconds=65)
+    other = pb.RescheduleRequest(request_id="n", task_id=two, delay=delay, request_time=request_time)
+    again = (await place.again.RescheduleBatch(pb.RescheduleBatchRequest(moves=[by_key, other]))).results
+    assert (again[0], again[1].problem.reason) == (said.results[0], "CLOCKS_DIFFER")
+
+
 async def test_what_a_purge_left_and_what_came_later_is_not_purged_by_its_repeat(place: Place) -> None:
     await place.first.Schedule(schedule("s1", b"one", place.at(seconds=20)))
     span = {"start_time": place.at(), "end_time": place.at(seconds=40)}

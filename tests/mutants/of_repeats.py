@@ -11,6 +11,15 @@ REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
     Mutant(
+        name="moves-known-by-their-place",
+        guarantee="G2",
+        file="timerd/services/calls/many_moves.py",
+        old="named(request_id_of(message.request_id), message)",
+        new="named(path, message)",
+        breaks="a move that comes again in another batch undoes a later one",
+        tests=("tests/fundamentals/test_repeats.py::test_a_move_of_a_batch_is_known_again_alone_and_in_another_batch",),
+    ),
+    Mutant(
         name="past-moves-forgotten",
         guarantee="G2",
         file="timerd/core/protocol/past_moves.py",

@@ -13,6 +13,15 @@ MUTANTS = (
         tests=("tests/fundamentals/test_results.py::test_a_task_whose_result_is_not_durable_has_not_ended",),
     ),
     Mutant(
+        name="posted-without-its-result",
+        guarantee="R1",
+        file="timerd/services/webhooks/results.py",
+        old="            await asyncio.sleep(AGAIN_AFTER_S)\n",
+        new="            return\n",
+        breaks="a webhook is found acknowledged whose answer was lost",
+        tests=("tests/webhooks/test_deliveries.py::test_a_result_that_is_not_durable_yet_costs_no_second_request",),
+    ),
+    Mutant(
         name="told-before-it-listens",
         guarantee="R1",
         file="timerd/services/calls/task_ends.py",

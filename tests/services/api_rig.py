@@ -24,6 +24,7 @@ from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.engine.placed_ids import PlacedIds
 from timerd.services.engine.verbs import (
+    AskedMove,
     CancelAnswer,
     Cursor,
     EngineFacts,
@@ -132,13 +133,16 @@ class FakeVerbs:
     async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
         return self.moved.get(request)
 
-    async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
+    async def reschedule(self, namespace: str, moves: Sequence[AskedMove]) -> Sequence[int | NotStored]:
         self._called("reschedule")
-        if task.digest not in self.views:
-            raise Precondition("The task has ended.", "TASK_ENDED")
-        self.views[task.digest] = replace(self.views[task.digest], fire_at_ms=fire_at_ms)
-        self.moved[request] = fire_at_ms
-        return fire_at_ms
+        return list(map(self._moved, moves))
+
+    def _moved(self, asked: AskedMove) -> int | NotStored:
+        if asked.task.digest not in self.views:
+            return Precondition("The task has ended.", "TASK_ENDED")
+        self.views[asked.task.digest] = replace(self.views[asked.task.digest], fire_at_ms=asked.fire_at_ms)
+        self.moved[asked.request] = asked.fire_at_ms
+        return asked.fire_at_ms
 
     async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
         self._called("get")
@@ -153,6 +157,10 @@ class FakeVerbs:
     async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
         self._called("resolve_keys")
         return [self.keys.get(key) for key in keys]
+
+    async def resolve_each(self, namespace: str, keys: Sequence[tuple[str, bytes]]) -> Sequence[TaskId | None]:
+        self._called("resolve_each")
+        return [self.keys.get(key) for key, _ in keys]
 
     def _matching(self, query: Query, after: Cursor | None) -> list[TaskView]:
         found = [

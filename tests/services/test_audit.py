@@ -154,11 +154,14 @@ async def test_who_may_not_do_it_does_not_fill_the_log(tmp_path: Path, log: Path
 
 
 async def test_a_call_by_http_is_written_down_as_well(log: Path) -> None:
+    """With one id everywhere."""
     async with serving(replace(CONFIG, auth=AuthConfig(audit_file=log))) as rig:
         answer = await rig.caller.rpc("TimerService/Purge", {"filter": {"queue": "no queue"}, "force": True})
         assert answer.status == 400
         await until(log, 3)
+        told = (await rig.caller.ask("GET", "/v1/audit")).json
     (purged,) = read_audit_log(log)
+    assert [call["id"] for call in told["calls"]] == [purged.id]
     assert (purged.peer, purged.outcome) == ("http:127.0.0.1", "INVALID_ARGUMENT")
 
 
@@ -176,6 +179,7 @@ async def test_the_server_tells_what_was_done_without_a_file_as_well() -> None:
             ("Purge", "OK"),
         ]
         assert json.loads(told[2].request)["filter"]["queue"] == "mails"
+        assert len({call.id for call in told}) == 3
         assert "no queue" in told[1].result
         assert [call.method async for call in client.audited(method="Redrive")] == ["Redrive"]
         assert [call async for call in client.audited("somebody")] == []
@@ -224,7 +228,7 @@ async def test_what_was_cut_off_is_told_as_unknown() -> None:
         of_call = {"at": "2026-06-01T09:00:00.000Z", "id": new_call_id(now_ms + late_ms), "method": method}
         await records.write({**asked, **of_call})
     await records.write({"id": of_call["id"], "stage": "ended", "outcome": "OK", "result": {}})
-    told = [call async for _, call in records.calls(0, now_ms + 2, "")]
+    told = [call async for call in records.calls(0, now_ms + 2, "")]
     assert [(call.method, call.outcome) for call in told] == [("Redrive", "OK"), ("Purge", "unknown")]
 
 

@@ -31,6 +31,7 @@ EXAMPLES: Mapping[str, dict[str, Any]] = {
     "List": {"filter": RANGE, "includePayload": True},
     "Count": {"filter": RANGE},
     "Reschedule": {"key": "tea", "delay": "7200s"},
+    "RescheduleBatch": {"moves": [{"key": "tea", "delay": "7100s"}, {"taskId": "no id", "delay": "1s"}]},
     "FireNow": {"taskId": "TASK"},
     "Cancel": {"key": "tea"},
     "CancelBatch": {"taskIds": ["TASK", "no id"]},

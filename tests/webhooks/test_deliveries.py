@@ -15,11 +15,16 @@ from tests.webhooks.conftest import ServerOf
 from tests.webhooks.receiver import Received, accept, is_verified, never, receiving, secret_of, statuses
 from timerd.client import Client, RetryPolicy, TaskState
 from timerd.core.webhooks.breaker import TargetState
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.webhooks import HttpAnswer
 from timerd.observability.collector import exposition
+from timerd.services.calls.results import MAX_RESULT_BYTES, KeptResults
+from timerd.services.webhooks import results
 from timerd.testing import Server
 from timerd.worker import Delivery
 
 ONCE = RetryPolicy(max_attempts=1)
+HOUR = timedelta(hours=1)
 
 
 def state_of(server: Server, number: int = 0) -> TargetState:
@@ -100,6 +105,72 @@ async def test_the_id_is_that_of_the_delivery(server_of: ServerOf) -> None:
         await worker.start()
         await server.advance(hours=1)
         assert ids == [receiver.got[0].headers["webhook-id"]]
+
+
+async def test_a_good_answer_is_the_result_of_a_task_that_keeps_one(server_of: ServerOf) -> None:
+    async def answer(_: Received) -> web.Response:
+        return web.Response(body=b'{"id": 7}', content_type="application/json")
+
+    async with receiving(answer) as receiver, server_of({"mails": (receiver, "")}) as server:
+        client = server.client()
+        kept = await client.schedule("mails", b"a", delay=1, keep_result=HOUR)
+        plain = await client.schedule("mails", b"b", delay=1)
+        await server.advance(seconds=1)
+        found = await client.get(kept.id)
+        assert (found.state, found.result) == (TaskState.ACKED, b'{"id": 7}')
+        assert found.result_content_type == "application/json"
+        other = await client.get(plain.id)
+        assert (other.state, other.result) == (TaskState.ACKED, None)
+        assert await client.call("mails", b"c", timeout=5) == b'{"id": 7}'
+
+
+@pytest.mark.parametrize("size", [0, MAX_RESULT_BYTES, MAX_RESULT_BYTES + 1])
+async def test_of_an_answer_that_is_too_long_nothing_is_kept(server_of: ServerOf, size: int) -> None:
+    async with receiving(statuses(200, text="x" * size)) as receiver, server_of({"mails": (receiver, "")}) as server:
+        client = server.client()
+        task = await client.schedule("mails", b"a", delay=1, keep_result=HOUR)
+        await server.advance(seconds=1)
+        found = await client.get(task.id)
+        expected = b"x" * size if 0 < size <= MAX_RESULT_BYTES else None
+        assert (found.state, found.result) == (TaskState.ACKED, expected)
+
+
+async def test_the_error_of_a_task_that_keeps_its_result_is_as_short_as_any(server_of: ServerOf) -> None:
+    async with receiving(statuses(500, text="x" * 9_000)) as receiver, server_of({"mails": (receiver, "")}) as server:
+        client = server.client()
+        await client.schedule("mails", b"a", delay=1, keep_result=HOUR, retry=ONCE)
+        await server.advance(seconds=1)
+        assert await dead_errors(client) == ["HTTP 500 Internal Server Error: " + "x" * 512]
+
+
+async def test_a_result_that_is_not_durable_yet_costs_no_second_request(
+    server_of: ServerOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "AGAIN_AFTER_S", 0)
+    keep, left = (
+        KeptResults.keep,
+        [StoreUnavailable("The disk is full.", "STORE_UNAVAILABLE"), StoreUnknown("Nobody knows.")],
+    )
+
+    async def keep_at_last(*asked: object) -> None:
+        if left:
+            raise left.pop()
+        await keep(*asked)  # type: ignore[arg-type] # as it was asked
+
+    monkeypatch.setattr(KeptResults, "keep", keep_at_last)
+    async with receiving(statuses(200, text="done")) as receiver, server_of({"mails": (receiver, "")}) as server:
+        client = server.client()
+        task = await client.schedule("mails", b"a", delay=1, keep_result=HOUR)
+        await server.advance(seconds=1)
+        assert (await client.wait(task.id)).result == b"done"
+        assert (left, [each.attempt for each in receiver.got]) == ([], [1])
+
+
+@pytest.mark.parametrize("content_type", ["x" * 129, "caf\u00e9", "a\tb"])
+def test_a_content_type_that_cannot_be_kept_is_left_out(content_type: str) -> None:
+    result = results.result_of(HttpAnswer(200, "", b"x", content_type))
+    assert result is not None
+    assert (result.value, result.content_type) == (b"x", "")
 
 
 async def test_a_cancelled_task_is_not_posted(server_of: ServerOf) -> None:

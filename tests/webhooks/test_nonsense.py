@@ -15,10 +15,10 @@ from tests.webhooks.babbler import babbling
 from tests.webhooks.fuzz import fuzz
 from tests.webhooks.nonsense import KINDS, NO_TIMES, Ends, Nonsense, drawn
 from tests.webhooks.posted import ALLOWED, target
-from timerd.adapters.http_posting import BODY_BYTES, AiohttpPoster
+from timerd.adapters.http_posting import AiohttpPoster
 from timerd.core.dispatch import Action
 from timerd.core.webhooks.answers import ERROR_CHARS, MOST_WAIT_MS, Consequence, judge_answer, retry_after_ms
-from timerd.model.webhooks import NoAnswer
+from timerd.model.webhooks import ERROR_BYTES, NoAnswer
 
 # A receiver that answers at all does so in this time, also on a busy machine.
 SEEDS, AT_ONCE, TIMEOUT_MS = 300, 150, 5_000
@@ -32,7 +32,7 @@ async def judged(poster: AiohttpPoster, seed: int) -> Consequence:
         answer = await poster.post({}, b"%d" % seed, TIMEOUT_MS)
     except NoAnswer as error:
         return judge_answer(error, NOW_MS, frozenset())
-    assert len(answer.body) <= BODY_BYTES
+    assert len(answer.body) <= ERROR_BYTES
     return judge_answer(answer, NOW_MS, frozenset())
 
 

@@ -15,10 +15,10 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from tests.certificates import Authority
 from tests.webhooks.posted import ALLOWED, target
 from tests.webhooks.receiver import Received, receiving, statuses
-from timerd.adapters.http_posting import BODY_BYTES, AiohttpPoster, open_poster
+from timerd.adapters.http_posting import AiohttpPoster, open_poster
 from timerd.core.webhooks.addresses import AddressRules
 from timerd.model.errors import StartupError
-from timerd.model.webhooks import NoAnswer
+from timerd.model.webhooks import ERROR_BYTES, NoAnswer
 
 
 class ChangingNames(AbstractResolver):
@@ -142,7 +142,7 @@ async def test_of_an_answer_without_an_end_the_beginning_is_read() -> None:
         poster = AiohttpPoster(target(receiver.url), ALLOWED.objection)
         answer = await poster.post({}, b"x", 60_000)
         await poster.close()
-        assert (answer.status, answer.body) == (500, b"x" * BODY_BYTES)
+        assert (answer.status, answer.body) == (500, b"x" * ERROR_BYTES)
 
 
 async def test_an_answer_that_is_packed_is_not_unpacked() -> None:

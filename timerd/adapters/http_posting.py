@@ -20,11 +20,9 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from timerd.model.errors import StartupError
-from timerd.model.webhooks import HttpAnswer, NoAnswer, WebhookTarget
+from timerd.model.webhooks import ERROR_BYTES, HttpAnswer, NoAnswer, WebhookTarget
 from timerd.ports import Poster
 
-# Of an answer, the rest of which is not read.
-BODY_BYTES = 4_096
 # Servers hang up after five seconds of rest; what is sent into a connection that they close is a failed attempt.
 KEEP_ALIVE_S = 4.0
 # A look-up is shared by the requests of this time. The address is judged each time that it is connected to.
@@ -48,15 +46,18 @@ class AiohttpPoster:
         self._tls = tls_context(target.ca_file)
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, headers: Mapping[str, str], body: bytes, timeout_ms: int) -> HttpAnswer:
+    async def post(
+        self, headers: Mapping[str, str], body: bytes, timeout_ms: int, most_bytes: int = ERROR_BYTES
+    ) -> HttpAnswer:
         connect_s = self._target.connect_timeout_ms / 1_000
         limits = aiohttp.ClientTimeout(total=timeout_ms / 1_000, sock_connect=connect_s)
         session = self._session = self._session or self._begin()
         asked = session.post(self._target.url, data=body, headers=headers, timeout=limits, allow_redirects=False)
         try:
             async with asked as answer:
-                said = await _beginning(answer.content)
-                return HttpAnswer(answer.status, answer.headers.get("Retry-After", ""), said)
+                said = await _beginning(answer.content, most_bytes)
+                told = (answer.headers.get(name, "") for name in ("Retry-After", "Content-Type"))
+                return HttpAnswer(answer.status, next(told), said, next(told))
         except TimeoutError as error:
             raise NoAnswer(_told_late(error, timeout_ms)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -132,10 +133,10 @@ def tls_context(ca_file: str) -> ssl.SSLContext:
         raise StartupError(f"Cannot read the certificates of {ca_file}: {error}. Name a file in PEM form.") from error
 
 
-async def _beginning(content: aiohttp.StreamReader) -> bytes:
+async def _beginning(content: aiohttp.StreamReader, most_bytes: int) -> bytes:
     """What is left of a longer body goes with its connection."""
     found = b""
-    while len(found) < BODY_BYTES and (more := await content.read(BODY_BYTES - len(found))):
+    while len(found) < most_bytes and (more := await content.read(most_bytes - len(found))):
         found += more
     return found
 

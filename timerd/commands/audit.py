@@ -27,6 +27,7 @@ _COLUMNS = (
     Column("asked", Kind.TEXT),
     Column("peer", Kind.TEXT, is_wide=True),
     Column("replied", Kind.TEXT, is_wide=True),
+    Column("id", Kind.ID, is_wide=True),
 )
 
 _OF_THE_CALL = ("request_id", "request_time", "page_token")
@@ -90,6 +91,7 @@ def _record(call: AuditedCall) -> OutputRecord:
         "request": encoding.loads(call.request),
         "outcome": call.outcome,
         "result": call.result if call.outcome != "OK" else encoding.loads(call.result),
+        "id": call.id,
     }
 
 
@@ -101,10 +103,15 @@ def _text(value: object) -> str:
     """What names the call, and not what it did, is left out, as is the namespace that a call has by itself."""
     if isinstance(value, dict):
         said = {name: each for name, each in value.items() if name not in _OF_THE_CALL and (name, each) != _USUAL}
-        return " ".join(
-            _text(each) if isinstance(each, dict) else f"{name}={_text(each)}" for name, each in said.items()
-        )
+        return " ".join(_field(name, each) for name, each in said.items())
     return value if isinstance(value, str) else encoding.dumps(value)
+
+
+def _field(name: str, value: object) -> str:
+    """An empty message says by being there, as the breaker of a queue does."""
+    if isinstance(value, dict):
+        return _text(value) or name
+    return f"{name}={_text(value)}"
 
 
 def register(app: typer.Typer) -> None:

@@ -27,12 +27,17 @@ class WebhookTarget:
     limit: str = ""
 
 
+# So much of an answer that is not kept is read.
+ERROR_BYTES = 4_096
+
+
 class HttpAnswer(NamedTuple):
-    """`retry_after`: the header as it came, empty where there was none. `body`: its beginning."""
+    """`retry_after`, `content_type`: headers as they came, empty where there was none. `body`: its beginning."""
 
     status: int
     retry_after: str = ""
     body: bytes = b""
+    content_type: str = ""
 
 
 class NoAnswer(TimerdError):

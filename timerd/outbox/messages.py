@@ -1,7 +1,8 @@
 """The bytes of a sealed batch: what is written into it, and what is read from it again.
 
-A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. Moves are by key, for which there
-are single calls, over one stream: such a batch is their requests one after the other, each behind its length.
+A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. One of moves is their single
+requests one after the other, each behind its length: they go together as a RescheduleBatchRequest, and one by one to a
+server of an earlier release, and count once whichever way they come.
 """
 
 from __future__ import annotations
@@ -74,6 +75,14 @@ def calls_in(request: bytes) -> list[bytes]:
         calls.append(request[at : at + length])
         at += length
     return calls
+
+
+def moves_together(namespace: str, request: bytes) -> bytes:
+    """The RescheduleBatchRequest of a batch of moves, in which each of them has the bytes that were sealed."""
+    together = pb.RescheduleBatchRequest(namespace=namespace)
+    for each in calls_in(request):
+        together.moves.add().MergeFromString(each)
+    return together.SerializeToString(deterministic=True)
 
 
 def rows_in(batch: SealedBatch) -> list[OutboxRow]:

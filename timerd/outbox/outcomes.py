@@ -94,6 +94,12 @@ def of_cancels(batch: SealedBatch, response: pb.CancelBatchResponse) -> SendOutc
     return SendOutcome(Next.DONE)
 
 
+def of_moves(batch: SealedBatch, response: pb.RescheduleBatchResponse) -> SendOutcome:
+    assert len(response.results) == batch.tasks
+    problems = (each.problem if each.HasField("problem") else None for each in response.results)
+    return of_calls(batch, [error_of_problem(each) if each is not None else None for each in problems])
+
+
 def of_calls(batch: SealedBatch, said: Sequence[TimerdError | None]) -> SendOutcome:
     """`said`: of each move, in their order."""
     return _of_each(batch, {index: error for index, error in enumerate(said) if error is not None})

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import grpc.aio
 
-from timerd.outbox.messages import calls_in
-from timerd.outbox.outcomes import SendOutcome, of_calls, of_cancels, of_schedules, of_whole
+from timerd.outbox.messages import calls_in, moves_together
+from timerd.outbox.outcomes import SendOutcome, of_calls, of_cancels, of_moves, of_schedules, of_whole
 from timerd.outbox.rows import RowVerb, SealedBatch
 from timerd.sdk.transport import Connection, ConnectOptions, Session, opener
 from timerd.sdk.values import TimerdError, error_of_rpc
 from timerd.v1 import timer_service_pb2 as pb
 
+_READ: dict[int, Callable[[SealedBatch, Any], SendOutcome]] = {
+    RowVerb.SCHEDULE: of_schedules,
+    RowVerb.CANCEL: of_cancels,
+    RowVerb.RESCHEDULE: of_moves,
+}
 _SERVICE = "/timerd.v1.TimerService/"
 _METHODS: dict[int, tuple[str, Any]] = {
     RowVerb.SCHEDULE: ("ScheduleBatch", pb.ScheduleBatchResponse),
     RowVerb.CANCEL: ("CancelBatch", pb.CancelBatchResponse),
+    RowVerb.RESCHEDULE: ("RescheduleBatch", pb.RescheduleBatchResponse),
 }
 
 
 class GrpcSending:
-    """One channel; made within the event loop. Moves go over a stream, for which a call is too dear. Raises InvalidTask
-    for options that cannot be right."""
+    """One channel; made within the event loop. To a server of an earlier release moves go one by one, over a stream:
+    for each of them a call is too dear. Raises InvalidTask for options that cannot be right."""
 
     def __init__(self, options: ConnectOptions, timeout_s: float) -> None:
         connection = Connection(options)
@@ -39,14 +46,19 @@ class GrpcSending:
         self._session = Session(open_stream, connection.target, timeout_s)
 
     async def send(self, batch: SealedBatch) -> SendOutcome:
-        if batch.verb == RowVerb.RESCHEDULE:
-            said = await asyncio.gather(*(self._move(each) for each in calls_in(batch.request)))
-            return of_calls(batch, said)
+        is_move = batch.verb == RowVerb.RESCHEDULE
+        request = moves_together(batch.namespace, batch.request) if is_move else batch.request
         try:
-            response: Any = await self._calls[batch.verb](batch.request, timeout=self._timeout_s)
+            response: Any = await self._calls[batch.verb](request, timeout=self._timeout_s)
         except grpc.aio.AioRpcError as failed:
+            if is_move and failed.code() is grpc.StatusCode.UNIMPLEMENTED:
+                return await self._one_by_one(batch)
             return of_whole(batch, error_of_rpc(failed))
-        return of_schedules(batch, response) if batch.verb == RowVerb.SCHEDULE else of_cancels(batch, response)
+        return _READ[batch.verb](batch, response)
+
+    async def _one_by_one(self, batch: SealedBatch) -> SendOutcome:
+        said = await asyncio.gather(*(self._move(each) for each in calls_in(batch.request)))
+        return of_calls(batch, said)
 
     async def _move(self, request: bytes) -> TimerdError | None:
         asked = self._session.new_request()

@@ -23,6 +23,7 @@ from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
 from timerd.services.calls.ingest import IngestBudget
+from timerd.services.calls.many_moves import ManyMoves
 from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.quotas import Quotas
@@ -69,6 +70,7 @@ class TimerApi:
         self.quotas = quotas or Quotas()
         self.ends, self.results = TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
+        self._moves = ManyMoves(verbs, self._change.changed)
         self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
@@ -92,6 +94,7 @@ class TimerApi:
             "Cancel": change.cancel,
             "CancelBatch": change.cancel_batch,
             "Reschedule": change.reschedule,
+            "RescheduleBatch": self._moves.reschedule_batch,
             "FireNow": change.fire_now,
             "Get": look.get,
             "Wait": look.wait,

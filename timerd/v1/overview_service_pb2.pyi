@@ -131,7 +131,7 @@ class GetLoadResponse(_message.Message):
     def __init__(self, start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tasks: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class AuditedCall(_message.Message):
-    __slots__ = ("request_time", "caller", "peer", "method", "request", "outcome", "result")
+    __slots__ = ("request_time", "caller", "peer", "method", "request", "outcome", "result", "id")
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     CALLER_FIELD_NUMBER: _ClassVar[int]
     PEER_FIELD_NUMBER: _ClassVar[int]
@@ -139,6 +139,7 @@ class AuditedCall(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    ID_FIELD_NUMBER: _ClassVar[int]
     request_time: _timestamp_pb2.Timestamp
     caller: str
     peer: str
@@ -146,7 +147,8 @@ class AuditedCall(_message.Message):
     request: str
     outcome: str
     result: str
-    def __init__(self, request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., caller: _Optional[str] = ..., peer: _Optional[str] = ..., method: _Optional[str] = ..., request: _Optional[str] = ..., outcome: _Optional[str] = ..., result: _Optional[str] = ...) -> None: ...
+    id: str
+    def __init__(self, request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., caller: _Optional[str] = ..., peer: _Optional[str] = ..., method: _Optional[str] = ..., request: _Optional[str] = ..., outcome: _Optional[str] = ..., result: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class ListAuditedCallsRequest(_message.Message):
     __slots__ = ("caller", "method", "start_time", "end_time", "page_size", "page_token")

@@ -202,6 +202,30 @@ class RescheduleResponse(_message.Message):
     fire_time: _timestamp_pb2.Timestamp
     def __init__(self, task_id: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class RescheduleBatchRequest(_message.Message):
+    __slots__ = ("namespace", "moves")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    MOVES_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    moves: _containers.RepeatedCompositeFieldContainer[RescheduleRequest]
+    def __init__(self, namespace: _Optional[str] = ..., moves: _Optional[_Iterable[_Union[RescheduleRequest, _Mapping]]] = ...) -> None: ...
+
+class RescheduleResult(_message.Message):
+    __slots__ = ("task_id", "fire_time", "problem")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    fire_time: _timestamp_pb2.Timestamp
+    problem: _task_pb2.Problem
+    def __init__(self, task_id: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+
+class RescheduleBatchResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[RescheduleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[RescheduleResult, _Mapping]]] = ...) -> None: ...
+
 class FireNowRequest(_message.Message):
     __slots__ = ("namespace", "request_id", "task_id", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]

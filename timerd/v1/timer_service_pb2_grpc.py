@@ -63,6 +63,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleResponse.FromString,
                 _registered_method=True)
+        self.RescheduleBatch = channel.unary_unary(
+                '/timerd.v1.TimerService/RescheduleBatch',
+                request_serializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleBatchRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleBatchResponse.FromString,
+                _registered_method=True)
         self.FireNow = channel.unary_unary(
                 '/timerd.v1.TimerService/FireNow',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.FireNowRequest.SerializeToString,
@@ -173,6 +178,13 @@ class TimerServiceServicer(object):
 
     def Reschedule(self, request, context):
         """Gives a task another fire_time (also an earlier one). The task_id stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RescheduleBatch(self, request, context):
+        """Many moves in one message, each as a call of its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -309,6 +321,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.Reschedule,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleResponse.SerializeToString,
+            ),
+            'RescheduleBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.RescheduleBatch,
+                    request_deserializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleBatchRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_timer__service__pb2.RescheduleBatchResponse.SerializeToString,
             ),
             'FireNow': grpc.unary_unary_rpc_method_handler(
                     servicer.FireNow,
@@ -524,6 +541,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/Reschedule',
             timerd_dot_v1_dot_timer__service__pb2.RescheduleRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.RescheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RescheduleBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/RescheduleBatch',
+            timerd_dot_v1_dot_timer__service__pb2.RescheduleBatchRequest.SerializeToString,
+            timerd_dot_v1_dot_timer__service__pb2.RescheduleBatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

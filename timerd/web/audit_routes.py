@@ -34,6 +34,7 @@ def _plain(call: pb.AuditedCall) -> dict[str, object]:
         "request": json.loads(call.request),
         "outcome": call.outcome,
         "result": json.loads(call.result) if call.outcome == "OK" else call.result,
+        "id": call.id,
     }
 
 

@@ -68,12 +68,17 @@ export interface Task {
   traceparent: string;
 }
 
-/** What becomes of tasks. "release": not begun, and the attempt does not count. */
+/**
+ * What becomes of tasks. "release": not begun, and the attempt does not count. "throttled": of the queue, or of all that list
+ * the limit, nothing starts for `afterMs`, and the attempt does not count.
+ */
 export interface Outcome {
-  action: "ack" | "nack" | "reject" | "release";
+  action: "ack" | "nack" | "reject" | "release" | "throttled";
   error?: string;
-  /** Of "nack": when to try again; by the retry policy where it is left out. */
+  /** Of "nack": when to try again; by the retry policy where it is left out. Of "throttled": for how long to wait. */
   afterMs?: number;
+  /** Of "throttled": a limit that the queue lists. Default its own. */
+  limit?: string;
 }
 
 /** A refusal of the server, or what kept a call from being answered. Without `outcomeUnknown` nothing was stored. */
@@ -144,9 +149,11 @@ export class Client {
 
   /** Says what became of received tasks, and resolves when that is on stable storage. One that had ended is passed over. */
   async finish(tasks: readonly Task[], outcome: Outcome = { action: "ack" }): Promise<void> {
-    const action = `SETTLE_ACTION_${outcome.action.toUpperCase()}`;
+    const isThrottled = outcome.action === "throttled";
+    const action = `SETTLE_ACTION_${isThrottled ? "NACK" : outcome.action.toUpperCase()}`;
     const delay = outcome.afterMs === undefined ? undefined : span(outcome.afterMs);
-    await this.call("WorkService/Finish", { ackTokens: tokens(tasks), action, delay, error: outcome.error });
+    const throttle = isThrottled ? { limit: outcome.limit, after: delay } : undefined;
+    await this.call("WorkService/Finish", { ackTokens: tokens(tasks), action, delay, throttle, error: outcome.error });
   }
 
   /** Begins the leases anew, and resolves to the ack tokens of the tasks that are lost. */

@@ -14,7 +14,18 @@ export class Reject extends Error {
 }
 
 /**
- * Works on a task. What it throws lets the task come again by the retry policy, unless it is a `Retry` or a `Reject`. The
+ * Throw it in a handler that was told to wait, as by HTTP 429: nothing of the queue, or of all that list the limit, starts for
+ * a span, an hour at most, and no attempt is used up.
+ */
+export class Throttled extends Error {
+  override name = "Throttled";
+  constructor(readonly afterMs: number, readonly limit = "", message = "") {
+    super(message);
+  }
+}
+
+/**
+ * Works on a task. What it throws lets the task come again by the retry policy, unless it is one of the three above. The
  * signal is aborted when the task is lost to another worker.
  */
 export type Handler = (task: Task, signal: AbortSignal) => unknown;
@@ -125,5 +136,6 @@ export class Worker {
 function outcomeOf(error: unknown): Outcome {
   const said = error instanceof Error ? error.message || error.name : String(error);
   if (error instanceof Reject) return { action: "reject", error: said };
+  if (error instanceof Throttled) return { action: "throttled", error: said, afterMs: error.afterMs, limit: error.limit };
   return error instanceof Retry ? { action: "nack", error: said, afterMs: error.afterMs } : { action: "nack", error: said };
 }

@@ -26,7 +26,7 @@ type asked struct {
 	OnConflict, ContentType, Traceparent string
 	Labels                               map[string]string
 	Priority, MaxAttempts, Concurrency   int
-	Outcome, Error, Method               string
+	Outcome, Error, Method, Limit        string
 	Request                              map[string]any
 }
 
@@ -134,6 +134,8 @@ func (d *driver) handle(ctx context.Context, task *timerd.Task) error {
 			return errors.New(a.Error)
 		case "retry":
 			return timerd.Retry(ms(a.AfterMs), a.Error)
+		case "throttled":
+			return timerd.Throttled(ms(a.AfterMs), a.Limit, a.Error)
 		case "reject":
 			return timerd.Reject(a.Error)
 		}

@@ -5,6 +5,7 @@ from timerd.sdk.scheduling.backfills import Backfill, BackfillState
 from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, SlotCost
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
 from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
+from timerd.sdk.scheduling.moves import Move, Moved
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
 from timerd.sdk.scheduling.queues import BreakerState, QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
@@ -22,6 +23,8 @@ __all__ = [
     "Cycles",
     "LimitInfo",
     "Limits",
+    "Move",
+    "Moved",
     "NewSchedule",
     "Opened",
     "QueueInfo",

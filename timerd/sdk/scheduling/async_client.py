@@ -15,6 +15,7 @@ from timerd.sdk.scheduling.coalescing import outcomes_in, write_cancel
 from timerd.sdk.scheduling.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.scheduling.cycles import Cycles
 from timerd.sdk.scheduling.limits import Limits
+from timerd.sdk.scheduling.moves import Move, Moved, moved_of, requests_of
 from timerd.sdk.scheduling.operations import Operations
 from timerd.sdk.scheduling.queues import Queues
 from timerd.sdk.scheduling.receiving import Receiving
@@ -46,6 +47,7 @@ from timerd.v1 import timer_service_pb2 as pb
 # Inside the class, `list` is the method.
 TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
+MovedList = list[Moved]
 # The caller is there when the task ends, or comes back from a connection that broke.
 RESULT_KEPT_S = 60.0
 # So long the cancels of tasks whose callers are gone keep a client from being closed.
@@ -243,6 +245,24 @@ class Client(Operations, Receiving, Singles):
             write_cancel(request, self._namespace, new_request_id(), named)
             outcomes += outcomes_in(await self._session.call(request), len(named))
         return outcomes
+
+    async def reschedule_many(self, moves: Iterable[Move]) -> MovedList:
+        """The call gives many tasks another fire time, and returns what became of each, in their order.
+
+        One that cannot be moved keeps no other from it. Where it raises, tasks of earlier messages (1,000 moves each)
+        may be moved.
+
+        Args:
+            moves: which tasks, each once, and to when.
+
+        Raises:
+            InvalidTask: a task is named twice in a message, or one of the moves says nothing that can be done.
+        """
+        self._open()
+        moved: MovedList = []
+        for request in requests_of(moves, self._namespace, self._clock()):
+            moved += moved_of((await self._calls("RescheduleBatch", request, pb.RescheduleBatchResponse)).results)
+        return moved
 
     async def fire_now(self, task_id: str, *, request_id: str | None = None) -> datetime:
         """The call makes a task due at once, and returns its new fire time in UTC.

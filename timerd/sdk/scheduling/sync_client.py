@@ -79,6 +79,7 @@ class SyncClient:
     cancel = blocking(Client.cancel)
     cancel_many = blocking(Client.cancel_many)
     reschedule = blocking(Client.reschedule)
+    reschedule_many = blocking(Client.reschedule_many)
     fire_now = blocking(Client.fire_now)
     get = blocking(Client.get)
     wait = blocking(Client.wait)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from itertools import repeat
 from operator import is_
 from types import MappingProxyType
@@ -32,7 +31,7 @@ from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_on
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import dead_after
-from timerd.services.calls.repeats import answered_once, name_of
+from timerd.services.calls.repeats import answered_once, name_of, named
 from timerd.services.calls.replies import (
     NOTHING_STORED,
     batch_reply,
@@ -51,7 +50,7 @@ from timerd.services.calls.requests import (
     rules_of_repeat,
 )
 from timerd.services.calls.targets import genuine, stored_id, task_of, task_of_id
-from timerd.services.engine.verbs import CancelAnswer, StoredTasks, Verbs
+from timerd.services.engine.verbs import AskedMove, CancelAnswer, StoredTasks, Verbs
 from timerd.services.transport.slices import in_slices
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
@@ -231,16 +230,16 @@ class Mutations:
     async def reschedule(self, request: wire.RescheduleRequest) -> wire.RescheduleResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         due = partial(DueClock.fire_at_ms, message=request, which=request.WhichOneof("due"))
-        task, moved_ms = await self._move(namespace, _named(request_id, request), request, due)
+        task, moved_ms = await self._move(namespace, named(request_id, request), request, due)
         return wire.RescheduleResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def fire_now(self, request: wire.FireNowRequest) -> wire.FireNowResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
-        task, moved_ms = await self._move(namespace, _named(request_id, request), request, _now)
+        task, moved_ms = await self._move(namespace, named(request_id, request), request, _now)
         return wire.FireNowResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def _move(
-        self, namespace: str, named: str, request: MoveCall, due: Callable[[DueClock], int]
+        self, namespace: str, request_name: str, request: MoveCall, due: Callable[[DueClock], int]
     ) -> tuple[TaskId, int]:
         """What is refused for the time may have been carried out by an earlier try."""
         clock = clock_of(request, self._verbs.now_ms())
@@ -249,12 +248,13 @@ class Mutations:
             fire_at_ms = due(clock)
         except Invalid:
             task = await self._known_target(namespace, request)
-            moved_ms = await self._verbs.moved_before(namespace, named, task) if task is not None else None
+            moved_ms = await self._verbs.moved_before(namespace, request_name, task) if task is not None else None
             if task is None or moved_ms is None:
                 raise
         else:
             task = await self._target(namespace, request)
-            moved_ms = await self._verbs.reschedule(namespace, named, task, fire_at_ms, clock.asked_ms())
+            asked = AskedMove(request_name, task, fire_at_ms, clock.asked_ms())
+            moved_ms = _carried_out((await self._verbs.reschedule(namespace, [asked]))[0])
         self.changed["moved"] += 1
         return task, moved_ms
 
@@ -300,7 +300,7 @@ class Mutations:
         if request.task_ids and request.queue:
             raise Invalid("Both task_ids and queue are set: name the dead letters in one way.", "task_ids")
         run = self._redrive_ids if request.task_ids else self._redrive_range
-        work = partial(run, namespace, _named(request_id, request), request)
+        work = partial(run, namespace, named(request_id, request), request)
         return await answered_once(self._verbs, namespace, request, wire.RedriveResponse, work)
 
     async def _redrive_ids(self, namespace: str, named: str, request: wire.RedriveRequest) -> wire.RedriveResponse:
@@ -353,10 +353,11 @@ def _now(clock: DueClock) -> int:
     return clock.now_ms
 
 
-def _named(request_id: str, request: MoveCall | wire.RedriveRequest) -> str:
-    """What a move is known by: the same request_id with other content is another request, as it is for Schedule."""
-    content = blake2b(request.SerializeToString(deterministic=True), digest_size=12).hexdigest()
-    return f"{request_id} {content}"
+def _carried_out(answer: int | NotStored) -> int:
+    """Of a batch of one. Raises what it was refused for."""
+    if isinstance(answer, NotStored):
+        raise answer
+    return answer
 
 
 def _outcomes(answers: Sequence[CancelAnswer]) -> list[task_wire.CancelOutcome]:

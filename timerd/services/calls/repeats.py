@@ -41,6 +41,12 @@ def name_of(namespace: str, request: Repeatable) -> bytes:
     return blake2b(f"{verb}\0{namespace}\0".encode() + content, digest_size=NAME_BYTES, person=b"timerd.call").digest()
 
 
+def named(request_id: str, request: Message) -> str:
+    """What a move is known by: the same request_id with other content is another request, as it is for Schedule."""
+    content = blake2b(request.SerializeToString(deterministic=True), digest_size=12).hexdigest()
+    return f"{request_id} {content}"
+
+
 async def answered_once(
     verbs: Verbs,
     namespace: str,

@@ -1,5 +1,5 @@
 """Many tasks are cancelled or purged by one call: together those that wait at home, each by itself those that were
-moved, carried or have ended. These go side by side, so that they share the commits of the store."""
+moved, carried or have ended. These go side by side, so that they share the trips to the store."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from timerd.model.identity import TaskId
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.services.holding.driving import WRITES, Performs, Returned, drive, unknown_of
+from timerd.services.holding.shared_trips import SharedTrips
 
 AT_ONCE = 256
 
@@ -72,7 +73,7 @@ async def end_all(
     for at in range(0, len(rest), AT_ONCE):
         part = rest[at : at + AT_ONCE]
         ways = [end_task(task, outcome, request, now_ms=now_ms, is_marked=task.digest in marked) for task in part]
-        said_of_part = await _side_by_side(ways, noting)
+        said_of_part = await _side_by_side(ways, noting, SharedTrips(noting))
         answers.update(zip(part, said_of_part, strict=True))
     return [answers[task] for task in tasks]
 
@@ -93,10 +94,13 @@ async def _said_for_good(
     return known
 
 
-async def _side_by_side(procedures: Sequence[Procedure[Returned]], noting: _Noting) -> list[Returned]:
-    """One alone without a task of its own, whose start and end are turns of the loop."""
+async def _side_by_side(
+    procedures: Sequence[Procedure[Returned]], noting: _Noting, together: Performs | None = None
+) -> list[Returned]:
+    """By `together` where it is given. One alone without a task of its own, whose start and end are turns of the
+    loop."""
     if len(procedures) > 1:
-        work = [drive(procedure, noting) for procedure in procedures]
+        work = [drive(procedure, together or noting) for procedure in procedures]
         return _sound(await asyncio.gather(*work, return_exceptions=True), noting)
     try:
         return [await drive(procedure, noting) for procedure in procedures]

@@ -52,7 +52,7 @@ from timerd.services.engine.engine_facts import Facts, ModeOf
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.expired import Expired
 from timerd.services.engine.keying import NO_KEYS, Keying
-from timerd.services.engine.many_keys import resolved_once
+from timerd.services.engine.many_keys import resolved_each, resolved_once
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.namespace_use import NamespaceUse
 from timerd.services.engine.ordering import Ordering
@@ -61,6 +61,7 @@ from timerd.services.engine.placing import by_bucket, marked_late, placed_from, 
 from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
 from timerd.services.engine.verbs import (
     ENDED,
+    AskedMove,
     CancelAnswer,
     Cursor,
     EngineFacts,
@@ -295,10 +296,12 @@ class Engine:
         )
         return [CancelAnswer.FINISHED if t in forgotten else ANSWERS[s] for t, s in zip(ids, said, strict=True)]
 
-    async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
-        moved_ms = await self._moving.move(task, _hash(namespace, request).hex(), fire_at_ms, asked_ms)
-        self.use.move(namespace, task.position_ms, moved_ms)
-        return moved_ms
+    async def reschedule(self, namespace: str, moves: Sequence[AskedMove]) -> Sequence[int | NotStored]:
+        said = await self._moving.move_all([m._replace(request=_hash(namespace, m.request).hex()) for m in moves])
+        for each, answer in zip(moves, said, strict=True):
+            if isinstance(answer, int):
+                self.use.move(namespace, each.task.position_ms, answer)
+        return said
 
     async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
         return await self._moving.moved_before(task, _hash(namespace, request).hex())
@@ -343,6 +346,10 @@ class Engine:
     async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
         names = [name_key(namespace, key) for key in keys]
         return await resolved_once(names, request, self._time_ms, self._procedures)
+
+    async def resolve_each(self, namespace: str, keys: Sequence[tuple[str, bytes]]) -> Sequence[TaskId | None]:
+        named = [(name_key(namespace, key), request) for key, request in keys]
+        return await resolved_each(named, self._time_ms, self._procedures)
 
     async def redrive(
         self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int

@@ -6,12 +6,21 @@ import asyncio
 import json
 from collections.abc import Callable, Sequence
 
-from timerd.core.protocol import recall, remember, resolve
+from timerd.core.protocol import recall, remember, resolve, resolve_once
 from timerd.model.codec import dump_json
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import RegisterKey
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.shared_trips import SharedTrips
+
+
+async def resolved_each(
+    named: Sequence[tuple[RegisterKey, bytes]], time_ms: Callable[[], int], runner: Performs
+) -> list[TaskId | None]:
+    """As below, of calls with a key each that came together: each is remembered by itself, under its own hash."""
+    together, now_ms = SharedTrips(runner), time_ms()
+    work = (drive(resolve_once(name, call, now_ms) if call else resolve(name), together) for name, call in named)
+    return await asyncio.gather(*work)
 
 
 async def resolved_once(

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from copy import copy
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 from timerd.core.protocol import REQUEST_MEMORY_MS, Wish, from_letter, locate, move_task, moved_before
-from timerd.model.errors import Aborted, NotFound, NotStored, Overtaken, Precondition, StoreUnknown, Unavailable
+from timerd.model.errors import (
+    Aborted,
+    NotFound,
+    NotStored,
+    Overtaken,
+    Precondition,
+    StoreUnavailable,
+    StoreUnknown,
+    Unavailable,
+)
 from timerd.model.identity import TaskId, generation_of
 from timerd.model.registers import Move, MoveState
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
+from timerd.services.engine.verbs import AskedMove
 from timerd.services.holding.driving import Performs, after_a_write, drive
+from timerd.services.holding.shared_trips import SharedTrips
 
 # Between tries, in all longer than a partition takes to be taken over: until then nobody takes its rows in.
 PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 
 # Of the dead letters of one call so many at a time: they share the commits of the store.
 AT_ONCE = 32
+# Of the moves of one call, which share their trips as well. More would keep the loop from others for milliseconds.
+MOVES_AT_ONCE = 250
+AnswerOfOne = TypeVar("AnswerOfOne")
 
 
 class Refused(NamedTuple):
@@ -61,6 +77,25 @@ class Moving:
                 raise
             return moved_ms
 
+    async def move_all(self, moves: Sequence[AskedMove]) -> list[int | NotStored]:
+        """Of different tasks. One that keeps its instant holds up no other."""
+        together = self._sharing_trips() if len(moves) > 1 else self
+        return await _side_by_side([partial(together._moved, each) for each in moves], MOVES_AT_ONCE)
+
+    def _sharing_trips(self) -> Moving:
+        """For moves that go side by side."""
+        together = copy(self)
+        together._runner = SharedTrips(self._runner)
+        return together
+
+    async def _moved(self, asked: AskedMove) -> int | Refused:
+        try:
+            return await self.move(asked.task, asked.request, asked.fire_at_ms, asked.asked_ms)
+        except StoreUnavailable:
+            raise
+        except (Precondition, NotFound, Aborted, Overtaken, Unavailable) as refused:
+            return Refused(refused)
+
     async def _until_decided(
         self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None
     ) -> int:
@@ -85,18 +120,7 @@ class Moving:
 
     async def redrive(self, tasks: Sequence[TaskId], request: str, asked_ms: int) -> list[bool | NotStored]:
         """One that cannot live again (it was cancelled, another task has its key) holds up no other."""
-        answers: list[bool | NotStored] = []
-        for at in range(0, len(tasks), AT_ONCE):
-            part = (self._redriven(task, request, asked_ms) for task in tasks[at : at + AT_ONCE])
-            said = await asyncio.gather(*part, return_exceptions=True)
-            answers += [
-                each.why if isinstance(each, Refused) else each for each in said if not isinstance(each, BaseException)
-            ]
-            for error in (each for each in said if isinstance(each, BaseException)):
-                if isinstance(error, Unavailable) and any(answer is True for answer in answers):
-                    raise StoreUnknown("The store went away after some tasks were redriven.") from error
-                raise error
-        return answers
+        return await _side_by_side([partial(self._redriven, task, request, asked_ms) for task in tasks], AT_ONCE)
 
     async def _redriven(self, task: TaskId, request: str, asked_ms: int) -> bool | Refused:
         """Whether the task lives again, or why it cannot."""
@@ -138,3 +162,24 @@ class Moving:
             later = [letter for letter in taken if generation_of(letter.key.version) >= generation]
             if later:
                 await self._store.put_dead_letters(later)
+
+
+async def _side_by_side(
+    work: Sequence[Callable[[], Awaitable[AnswerOfOne | Refused]]], at_once: int
+) -> list[AnswerOfOne | NotStored]:
+    """Raises StoreUnknown where the store goes away after some of it was done."""
+    answers: list[AnswerOfOne | NotStored] = []
+    for at in range(0, len(work), at_once):
+        said = await asyncio.gather(*(each() for each in work[at : at + at_once]), return_exceptions=True)
+        answers += [
+            each.why if isinstance(each, Refused) else each for each in said if not isinstance(each, BaseException)
+        ]
+        for error in (each for each in said if isinstance(each, BaseException)):
+            if isinstance(error, Unavailable) and any(map(_is_done, answers)):
+                raise StoreUnknown("The store went away after some of the tasks were changed.") from error
+            raise error
+    return answers
+
+
+def _is_done(answer: object) -> bool:
+    return answer is not False and not isinstance(answer, NotStored)

@@ -182,6 +182,15 @@ Late = State | Exception | None
 Otherwise = list[tuple[Ended, State]]
 
 
+class AskedMove(NamedTuple):
+    """One task to another instant. `request`: what the call is known by. `asked_ms`: when it was made."""
+
+    request: str
+    task: TaskId
+    fire_at_ms: int
+    asked_ms: int
+
+
 class Verbs(Protocol):
     """What the API asks. Task ids handed in are parsed and genuine for the namespace. Raises model.errors."""
 
@@ -201,9 +210,10 @@ class Verbs(Protocol):
 
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]: ...
 
-    async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
-        """The new fire time; of a repeat, that of the first time. Raises NotFound, Precondition (it has fired or
-        ended), Overtaken (a later call has moved it), Aborted (another move won)."""
+    async def reschedule(self, namespace: str, moves: Sequence[AskedMove]) -> Sequence[int | NotStored]:
+        """The new fire times, of different tasks; of a repeat, that of the first time. Or why a task keeps its own:
+        NotFound, Precondition (it has fired or ended), Overtaken (a later call has moved it), Aborted (another move
+        won), Unavailable (who holds it does not answer). Raises StoreUnavailable, StoreUnknown."""
         ...
 
     async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
@@ -232,6 +242,10 @@ class Verbs(Protocol):
 
     async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
         """The tasks that have the keys; None: nobody has. See `resolve_key`."""
+        ...
+
+    async def resolve_each(self, namespace: str, keys: Sequence[tuple[str, bytes]]) -> Sequence[TaskId | None]:
+        """As `resolve_key`, of many, each with the hash of its own call; None: nobody has the key."""
         ...
 
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:

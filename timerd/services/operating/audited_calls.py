@@ -38,18 +38,18 @@ class AuditedCalls:
             raise Invalid("The range ends before it begins: choose a later end_time.", "end_time")
         limit = at_most(request.page_size, DEFAULT_PAGE, MOST_PAGE)
         reply, scanned = pb.ListAuditedCallsResponse(), 0
-        async for call_id, call in self._records.calls(start_ms, end_ms, request.page_token):
+        async for call in self._records.calls(start_ms, end_ms, request.page_token):
             scanned += 1
             if request.caller in ("", call.caller) and request.method in ("", call.method):
                 reply.calls.append(_message(call))
             if len(reply.calls) == limit or scanned == MOST_SCANNED:
-                reply.next_page_token = call_id
+                reply.next_page_token = call.id
                 break
         return reply
 
 
 def _message(call: AuditedCall) -> pb.AuditedCall:
-    said = pb.AuditedCall(caller=call.caller, peer=call.peer, method=call.method, outcome=call.outcome)
+    said = pb.AuditedCall(id=call.id, caller=call.caller, peer=call.peer, method=call.method, outcome=call.outcome)
     said.request_time.FromJsonString(call.at)
     said.request = json.dumps(call.request, ensure_ascii=False)
     said.result = call.result if isinstance(call.result, str) else json.dumps(call.result, ensure_ascii=False)

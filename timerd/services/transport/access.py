@@ -28,7 +28,7 @@ _OVERVIEW = "/timerd.v1.OverviewService/"
 _CYCLES = "/timerd.v1.CycleService/"
 _REGULATION = "/timerd.v1.RegulationService/"
 _SCALER = "/externalscaler.ExternalScaler/"
-_CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow")
+_CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "RescheduleBatch", "FireNow")
 _READS = ("Get", "Wait", "List", "Count")
 _SCHEDULE_CHANGES = (
     *("CreateSchedule", "CreateScheduleBatch", "TriggerSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule"),

@@ -24,7 +24,8 @@ _MODE = 0o640
 
 @dataclass(frozen=True, slots=True)
 class AuditedCall:
-    """`outcome`: OK, the code of a refusal, or "unknown". `result`: what was replied, or why it was refused."""
+    """`id`: the same in the store and in the file. `outcome`: OK, the code of a refusal, or "unknown". `result`: what
+    was replied, or why it was refused."""
 
     at: str
     caller: str
@@ -33,6 +34,7 @@ class AuditedCall:
     request: AuditRecord
     outcome: str
     result: Any
+    id: str
 
     def record(self) -> AuditRecord:
         return {name: getattr(self, name) for name in self.__slots__}
@@ -84,7 +86,7 @@ def read_audit_log(path: Path) -> Iterator[AuditedCall]:
 
 def audited_call(asked: AuditRecord, ended: AuditRecord | None) -> AuditedCall:
     """`ended` None: it was cut off."""
-    said = {name: asked[name] for name in ("at", "caller", "peer", "method", "request")}
+    said = {name: asked[name] for name in ("id", "at", "caller", "peer", "method", "request")}
     last = ended or {"outcome": "unknown", "result": None}
     return AuditedCall(**said, outcome=last["outcome"], result=last["result"])
 

@@ -52,30 +52,30 @@ class AuditRecords:
         value = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
         await self._store.write_entries([Entry(EntryKey(_place(day), name + suffix), value)])
 
-    async def calls(self, start_ms: int, end_ms: int, after: str) -> AsyncIterator[tuple[str, AuditedCall]]:
-        """With their ids, the newest first, of those behind `after` (an id; empty: all)."""
+    async def calls(self, start_ms: int, end_ms: int, after: str) -> AsyncIterator[AuditedCall]:
+        """The newest first, of those behind `after` (an id; empty: all)."""
         first = min(end_ms - 1, _time_ms(after)) if after else end_ms - 1
         for day in reversed(await self._days()):
             if start_ms // DAY_MS <= day <= first // DAY_MS:
                 behind = after.encode() + _AFTER if after else b"%012x" % (_LAST_MS - (end_ms - 1))
-                async for call_id, call in self._of_day(day, behind):
-                    if _time_ms(call_id) < start_ms:
+                async for call in self._of_day(day, behind):
+                    if _time_ms(call.id) < start_ms:
                         return
-                    yield call_id, call
+                    yield call
 
-    async def _of_day(self, day: int, behind: bytes) -> AsyncIterator[tuple[str, AuditedCall]]:
+    async def _of_day(self, day: int, behind: bytes) -> AsyncIterator[AuditedCall]:
         asked: AuditRecord | None = None
         async for entry in self._entries(_place(day), behind):
             record: AuditRecord = json.loads(entry.value)
             if entry.key.name.endswith(_ASKED):
                 if asked is not None:
-                    yield asked["id"], audited_call(asked, None)
+                    yield audited_call(asked, None)
                 asked = record
             elif asked is not None and asked["id"] == record["id"]:
-                yield asked["id"], audited_call(asked, record)
+                yield audited_call(asked, record)
                 asked = None
         if asked is not None:
-            yield asked["id"], audited_call(asked, None)
+            yield audited_call(asked, None)
 
     async def _entries(self, place: bytes, behind: bytes) -> AsyncIterator[Entry]:
         while entries := await self._store.list_entries(place, behind, _AT_ONCE):

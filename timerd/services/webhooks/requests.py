@@ -19,11 +19,13 @@ PLAIN_BYTES = "application/octet-stream"
 
 
 class WebhookRequest(NamedTuple):
-    """`id` is that of the delivery: the same over all attempts."""
+    """`id` is that of the delivery: the same over all attempts. `keep_ms`: for how long its answer is kept; 0: it is
+    not."""
 
     id: str
     headers: Mapping[str, str]
     body: bytes
+    keep_ms: int = 0
 
     def signed(self, keys: Sequence[bytes], timestamp_s: int) -> dict[str, str]:
         """The headers of an attempt at that second."""
@@ -55,4 +57,5 @@ def request_of(taken: Taken, row: int, secret: bytes) -> WebhookRequest:
         headers["timerd-key"] = quote(extra.key, _AS_THEY_ARE)
     if template.traceparent:
         headers["traceparent"] = template.traceparent
-    return WebhookRequest(encode_id(delivery_id_of(taken.digests[row], version)), headers, rows.payload(row))
+    webhook_id = encode_id(delivery_id_of(taken.digests[row], version))
+    return WebhookRequest(webhook_id, headers, rows.payload(row), template.keep_result_ms)

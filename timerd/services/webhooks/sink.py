@@ -18,13 +18,15 @@ from timerd.core.webhooks.answers import Consequence, judge_answer
 from timerd.core.webhooks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.pushback import MOST_AFTER_MS, Pushback
-from timerd.model.webhooks import HttpAnswer, NoAnswer, WebhookTarget
+from timerd.model.webhooks import ERROR_BYTES, HttpAnswer, NoAnswer, WebhookTarget
 from timerd.ports import Poster
 from timerd.services.background import begin, note
+from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.webhooks.requests import WebhookRequest, request_of
+from timerd.services.webhooks.results import READ_BYTES, keep_durably, result_of
 from timerd.services.webhooks.secret_file import SecretFile
 
 LEASE_MS = 30_000
@@ -40,7 +42,13 @@ class WebhookSink:
     takes_backlog = True
 
     def __init__(
-        self, delivery: Delivery, target: WebhookTarget, poster: Poster, secrets: SecretFile, now_ms: Callable[[], int]
+        self,
+        delivery: Delivery,
+        target: WebhookTarget,
+        poster: Poster,
+        secrets: SecretFile,
+        now_ms: Callable[[], int],
+        results: KeptResults,
     ) -> None:
         self.number = delivery.next_number()
         self.namespace = target.namespace
@@ -51,6 +59,7 @@ class WebhookSink:
         self._delivery = delivery
         self._poster = poster
         self._now_ms = now_ms
+        self._results = results
         self._breaker = Breaker(target.in_flight)
         # Ack token -> the request that is open.
         self._open: dict[bytes, asyncio.Task[None]] = {}
@@ -128,9 +137,11 @@ class WebhookSink:
     async def _work(self, token: bytes, request: WebhookRequest, timeout_ms: int) -> None:
         try:
             answer = await self._answer(request, timeout_ms)
+            judged = judge_answer(answer, self._now_ms(), self.target.reject_statuses)
+            if request.keep_ms and judged.action is Action.ACK and isinstance(answer, HttpAnswer):
+                await self._keep(token, request, answer)
         finally:
             del self._open[token]
-        judged = judge_answer(answer, self._now_ms(), self.target.reject_statuses)
         self.answers[_counted(judged)] += 1
         self._hear(judged)
         # First: what goes back must not come again at once.
@@ -140,12 +151,19 @@ class WebhookSink:
     async def _answer(self, request: WebhookRequest, timeout_ms: int) -> HttpAnswer | NoAnswer:
         headers = request.signed(self.secrets.keys, self._now_ms() // 1_000)
         try:
-            return await self._poster.post(headers, request.body, timeout_ms)
+            most_bytes = READ_BYTES if request.keep_ms else ERROR_BYTES
+            return await self._poster.post(headers, request.body, timeout_ms, most_bytes)
         except NoAnswer as error:
             return error
         except Exception as error:  # noqa: BLE001 - noted, and tried again
             note("webhooks", error, f"a task of the queue {self.target.queue!r} is posted again")
             return NoAnswer(f"No answer: {type(error).__name__}.")
+
+    async def _keep(self, token: bytes, request: WebhookRequest, answer: HttpAnswer) -> None:
+        """The result, THEN the end of the task."""
+        result = result_of(answer)
+        if result is not None:
+            await keep_durably(self._results, self.target.namespace, token, result, request.keep_ms)
 
     def _settle(self, token: bytes, judged: Consequence) -> None:
         if judged.action is Action.RELEASE and not self._breaker.is_throttled_too_long(self._loop_ms()):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from timerd.model.webhooks import WebhookTarget
 from timerd.ports import Poster
+from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.webhooks.secret_file import SecretFile
 from timerd.services.webhooks.sink import WebhookSink
@@ -23,10 +24,11 @@ class Webhooks:
         delivery: Delivery,
         open_poster: Callable[[WebhookTarget], Poster],
         now_ms: Callable[[], int],
+        results: KeptResults,
     ) -> None:
         secrets = [SecretFile(Path(target.secret_file)) for target in targets]
         self.sinks = [
-            WebhookSink(delivery, target, open_poster(target), secret, now_ms)
+            WebhookSink(delivery, target, open_poster(target), secret, now_ms, results)
             for target, secret in zip(targets, secrets, strict=True)
         ]
 
