@@ -93,7 +93,7 @@ class Settlement:
     back: list[Again] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     dead: list[Ended] = field(default_factory=list)
-    expired: list[Ended] = field(default_factory=list)
+    expired: list[Again] = field(default_factory=list)
     late: dict[int, bytes] = field(default_factory=dict)
     failed_late: list[LateFailure] = field(default_factory=list)
     refused: dict[int, Refusal] = field(default_factory=dict)
@@ -113,8 +113,10 @@ class Settlement:
         """Of the tasks that are over."""
         for rows in self.acked:
             yield from rows.digests
-        for each in (*self.ended, *self.dead, *self.expired):
+        for each in (*self.ended, *self.dead):
             yield each.key.digest
+        for failed in self.expired:
+            yield failed.key.digest
 
     def add(self, other: Settlement) -> None:
         """Takes over what the other one would have done at once; what speaks of places in its message stays with it."""
@@ -148,7 +150,7 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
     """One failed attempt, that of `key`: the next one by the policy, or a dead letter, or nothing: it is too late."""
     policy = taken.rows.template_of(row).retry
     if not failure.hopeless and 0 < taken.rows.deadline_ms(row) <= failure.at_ms:
-        settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
+        settlement.expired.append(failure.again(taken.partition, key, failure.at_ms))
         return
     if failure.hopeless or is_exhausted(policy, key.version):
         settlement.dead_letters.append(letter_of(taken, row, key, attempt_of(key.version), failure, secret))
@@ -165,7 +167,7 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
 def _go_on(settlement: Settlement, taken: Taken, row: int, again: Again) -> None:
     """What could not begin before its task expires does not wait for that."""
     if 0 < taken.rows.expiry_ms(row) <= again.position_ms:
-        settlement.expired.append(Ended(taken.partition, again.key, Outcome.EXPIRED))
+        settlement.expired.append(again)
     else:
         settlement.again.append(again)
 
