@@ -59,15 +59,18 @@ class Failure:
         return FailedAttempt(number, self.sent_ms, self.at_ms, self.end, self.worker, self.error)
 
 
-# Of a task that lives on: as in TaskState.
-PENDING = 1
+# Of a task that lives on, is a dead letter, or has expired: as in TaskState.
+PENDING, DEAD, EXPIRED = 1, 5, 6
+NOT_LISTED = "LIMIT_NOT_LISTED"
 
 
 class Refusal(NamedTuple):
-    """Why a token settles nothing. `state`: what its task is, as TaskState in the proto; 0: that is not the reason."""
+    """Why a token settles nothing, or not as was asked. `state`: what its task is, as TaskState in the proto; 0: that
+    is not the reason."""
 
     sentence: str
     state: int = 0
+    reason: str = "NOT_SETTLED"
 
 
 class LateFailure(NamedTuple):
@@ -98,6 +101,12 @@ class Settlement:
     failed_late: list[LateFailure] = field(default_factory=list)
     refused: dict[int, Refusal] = field(default_factory=dict)
     released: list[bytes] = field(default_factory=list)
+
+    def refuse_throttle(self, at: int, key: RowKey, sentence: str) -> None:
+        """This delivery, which was settled last, has failed: the limit that was to hold it is none of its queue's."""
+        is_dead = bool(self.dead) and self.dead[-1].key == key
+        is_over = bool(self.expired) and self.expired[-1].key == key
+        self.refused[at] = Refusal(sentence, DEAD if is_dead else EXPIRED if is_over else PENDING, NOT_LISTED)
 
     def __bool__(self) -> bool:
         return bool(self.size or self.released)
