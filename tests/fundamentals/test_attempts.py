@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.fundamentals.conftest import Inbox
-from timerd.client import AttemptEnd, Client, RetryPolicy, TaskInfo
+from timerd.client import AttemptEnd, CancelOutcome, Client, RetryPolicy, TaskInfo, TaskState
 from timerd.testing import Server
 from timerd.worker import Delivery, Reject
 
@@ -97,3 +97,67 @@ async def test_it_is_there_after_a_restart(tmp_path: Path) -> None:
         await server.stop()
         await server.start()
         assert told(await server.client().get(task.id)) == seen
+
+
+async def cancelled_in_hand(server: Server, client: Client, inbox: Inbox) -> TaskInfo:
+    """Its first attempt fails, and the second one after it was cancelled."""
+
+    async def works(delivery: Delivery) -> None:
+        if delivery.attempt == 2:
+            await server.sleep(seconds=5)
+        await fails(delivery)
+
+    inbox.after = works
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=60, retry=FIFTEEN)
+    await server.advance(seconds=72)
+    assert await client.cancel(task.id) is CancelOutcome.IN_FLIGHT
+    await server.advance(seconds=30)
+    return await client.get(task.id)
+
+
+async def test_one_that_was_cancelled_in_hand_tells_of_its_last_attempt(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """So does a list of what has ended, by its number and its error."""
+    shown = await cancelled_in_hand(server, client, inbox)
+    assert (shown.state, shown.attempt) == (TaskState.CANCELLED, 2)
+    assert told(shown) == [(n, AttemptEnd.FAILED, f"RuntimeError: the mail server is away, {n}") for n in (1, 2)]
+    assert [each.send_time for each in shown.history] == inbox.times
+    [listed] = [each async for each in client.list(queue="mails", states=[TaskState.CANCELLED])]
+    assert (listed.attempt, listed.last_error) == (2, shown.last_error)
+
+
+async def test_one_that_expires_after_a_failure_tells_of_it(server: Server, client: Client, inbox: Inbox) -> None:
+    """The next attempt would come too late."""
+    inbox.after = fails
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=60, retry=FIFTEEN, expire_after=15)
+    await server.advance(seconds=72)
+    shown = await client.get(task.id)
+    assert (shown.state, shown.attempt) == (TaskState.EXPIRED, 2)
+    assert told(shown) == [(n, AttemptEnd.FAILED, f"RuntimeError: the mail server is away, {n}") for n in (1, 2)]
+
+
+async def test_one_that_expires_in_hand_tells_of_it(server: Server, client: Client, inbox: Inbox) -> None:
+    async def hangs(_: Delivery) -> None:
+        await server.sleep(hours=1)
+
+    inbox.after = hangs
+    await inbox.works("mails", silent=True)
+    task = await client.schedule("mails", b"x", delay=60, expire_after=15)
+    await server.advance(seconds=80)
+    shown = await client.get(task.id)
+    assert shown.state is TaskState.EXPIRED
+    assert [(each.attempt, each.end) for each in shown.history] == [(1, AttemptEnd.TIMED_OUT)]
+
+
+async def test_what_ended_so_is_told_after_a_restart(tmp_path: Path) -> None:
+    async with Server(data=tmp_path / "data") as server:
+        seen = await cancelled_in_hand(server, server.client(), Inbox(server))
+        await server.stop()
+        await server.start()
+        assert told(await server.client().get(seen.id)) == told(seen) != []
+        await server.advance(minutes=20)
+        assert (await server.node.engine.facts()).partitions_open == 0
+        assert told(await server.client().get(seen.id)) == told(seen)

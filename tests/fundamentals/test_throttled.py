@@ -86,6 +86,24 @@ async def test_a_limit_that_the_queue_does_not_list_fails_the_attempt(
     assert inbox.times[1] - inbox.times[0] == 7 * SECOND
 
 
+@pytest.mark.parametrize(
+    ("attempts", "expire_after", "state"),
+    [(2, None, TaskState.PENDING), (1, None, TaskState.DEAD), (2, 20, TaskState.EXPIRED)],
+)
+async def test_who_names_such_a_limit_hears_what_became_of_the_task(
+    server: Server, client: Client, attempts: int, expire_after: float | None, state: TaskState
+) -> None:
+    """Nothing was throttled, so the call does not say that all is well."""
+    retry = RetryPolicy(max_attempts=attempts)
+    await client.schedule("charges", b"", delay=1, retry=retry, expire_after=expire_after)
+    await server.advance(seconds=2)
+    (task,) = await client.receive("charges", max=1, wait=1)
+    assert await client.finish(task, "throttled", delay=30, limit="strpe") == {task.delivery_id: state}
+    found = await client.get(task.task_id)
+    assert "the limit 'strpe', which the queue 'charges' does not list" in found.history[0].error
+    assert (await client.queues.get("charges")).held_until is None
+
+
 async def test_what_a_server_has_not_sent_itself_has_failed_and_holds_nothing(
     server: Server, client: Client, inbox: Inbox
 ) -> None:

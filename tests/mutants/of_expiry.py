@@ -52,4 +52,16 @@ MUTANTS = (
         breaks="Get says that a task will come which never does",
         tests=(f"{_STORY}::test_get_and_list_say_so",),
     ),
+    Mutant(
+        name="last-attempt-untold",
+        guarantee="G7",
+        file="timerd/core/partition/settle_log.py",
+        old="(*batch.carries, *batch.last_attempts))",
+        new="(*batch.carries,))",
+        breaks="a task that was cancelled in a worker's hands does not tell of the attempt that failed after that",
+        tests=(
+            "tests/fundamentals/test_attempts.py::test_one_that_was_cancelled_in_hand_tells_of_its_last_attempt",
+            "tests/fundamentals/test_attempts.py::test_one_that_expires_in_hand_tells_of_it",
+        ),
+    ),
 )

@@ -11,6 +11,7 @@ from timerd.core.dispatch.settlement import Failure, Settlement
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
+from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.services.engine.verbs import Late, Otherwise, State
 
@@ -111,6 +112,9 @@ class FakeFiring:
         otherwise += [(each, self.states[each.key.digest]) for each in ended if each.key.digest in self.states]
         self.ends += 1
         return self._durable()
+
+    def expire(self, failed: Sequence[Again]) -> Awaitable[None]:
+        return self.end([Ended(each.partition, each.key, Outcome.EXPIRED) for each in failed], [])
 
     def end_acked(self, acked: Sequence[AckedRows], otherwise: Otherwise) -> Awaitable[None]:
         return self.end([ended for each in acked for ended in each.each()], otherwise)

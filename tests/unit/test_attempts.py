@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from tests.unit.partition_rig import HERE, key
+from tests.unit.partition_rig import HERE, NOW_MS, START_MS, acquired, control, hot, key, only, page, rows, taken
+from timerd.core.partition import WriteCarried, WriteSettled
+from timerd.core.taken import Again
 from timerd.model.attempts import AttemptEnd, FailedAttempt, attempts_of, gist_of, with_attempt
 from timerd.model.codec import dump_json, split_known, with_kept
-from timerd.model.settle import Carry, CarryReason
+from timerd.model.settle import Carry, CarryReason, Outcome, last_attempt_of
 from timerd.model.storage import DeadLetter
 from timerd.model.task import Extra, Template
 
@@ -83,3 +85,20 @@ def test_the_release_before_keeps_what_it_does_not_know() -> None:
     before = extra.to_json().keys() - {"history"}
     values, kept = split_known(extra.to_json(), before)
     assert dump_json(with_kept(values, kept)) == dump_json(extra.to_json())
+
+
+def test_a_note_of_the_last_attempt_says_nothing_to_who_takes_over() -> None:
+    """It names no row that is there: the row stays EXPIRED, and nothing is written again."""
+    machine = hot(rows(key(0), key(1)))
+    assert taken(machine) == [key(0), key(1)]
+    assert machine.expire([Again(HERE, key(0), NOW_MS, NOW_MS, "no")])[1] == []
+    [written] = machine.flush()
+    assert isinstance(written, WriteSettled)
+    [note] = written.record.carries
+    assert (note.source, note.last_error) == (last_attempt_of(key(0)), "no")
+    assert last_attempt_of(note.source) == key(0)
+    after, _ = acquired(control(closing_ms=NOW_MS - START_MS), [written.record], remembered=10)
+    effects = after.page_read(page(rows(key(0), key(1))), NOW_MS)
+    assert only(effects, WriteCarried) == []
+    assert after.recorded(key(0)) is Outcome.EXPIRED
+    assert taken(after) == [key(1)]

@@ -465,7 +465,7 @@ def test_who_takes_over_a_delivery_has_its_deadline(machine: DeliveryMachine) ->
 def test_what_would_begin_when_it_is_over_has_expired(machine: DeliveryMachine, delay_ms: int, expires: bool) -> None:
     taken = taken_of([1], ENDING)
     settled = machine.settle("default", Action.NACK, send(machine, taken), NOW_MS + 10, delay_ms, "no")
-    assert [(e.key, e.outcome) for e in settled.expired] == [(keys_of(taken)[0], Outcome.EXPIRED)] * expires
+    assert [(e.key, e.last_error) for e in settled.expired] == [(keys_of(taken)[0], "no")] * expires
     assert len(settled.again) == (not expires)
     assert settled.size == 1
 

@@ -169,6 +169,16 @@ async def test_what_failed_comes_again_after_a_while(rig: Rig) -> None:
     assert (attempt["attempt"], attempt["end"], attempt["error"]) == (1, "failed", "exit code 1")
 
 
+async def test_a_limit_that_is_not_listed_is_told(rig: Rig) -> None:
+    await post(rig, f"{TEAS}?in=0s", b"a")
+    await rig.server.settle()
+    [task] = await receive(rig)
+    said = {"ack_token": task["ack_token"], "outcome": "throttled", "after": "30s", "limit": "strpe"}
+    answer = (await post_json(rig, "/v1/finish", said)).json
+    assert (answer["finished"], answer["refused"]) == (0, [{"index": 0, "state": "pending"}])
+    assert "the limit 'strpe', which the queue 'teas' does not list, so the attempt has failed" in answer["message"]
+
+
 async def test_calls_that_wait_are_not_in_the_way_of_others(rig: Rig) -> None:
     waiting = [asyncio.create_task(receive(rig, query="wait=60s")) for _ in range(10)]
     while rig.server.node.delivery.workers < 10:  # noqa: ASYNC110 - it tells nobody

@@ -237,6 +237,17 @@ async def test_who_asks_for_a_pause_gets_it_and_no_attempt_is_used_up(server_of:
         assert ((await client.get(task.id)).state, state_of(server)) == (TaskState.ACKED, TargetState.OK)
 
 
+async def test_a_limit_that_is_not_listed_is_logged(server_of: ServerOf, caplog: pytest.LogCaptureFixture) -> None:
+    answer = statuses(429, headers={"Retry-After": "1"})
+    async with receiving(answer) as receiver, server_of({"mails": (receiver, 'limit = "strpe"')}) as server:
+        await server.client().schedule("mails", b"x", delay=1)
+        await server.advance(seconds=1)
+        await receiver.until(1)
+        await server.settle()
+    said = [each for each in caplog.messages if "the limit 'strpe', which the queue 'mails' does not list" in each]
+    assert len(said) == 1
+
+
 async def test_retry_after_of_another_failure_delays_the_task_alone(server_of: ServerOf) -> None:
     answer = statuses(500, 200, headers={"Retry-After": "600"})
     async with receiving(answer) as receiver, server_of({"mails": (receiver, "")}) as server:

@@ -50,6 +50,7 @@ class CarryReason(IntEnum):
 
 
 _ENTRY = struct.Struct("<q16sIB")
+_FLIPPED = bytes(range(255, -1, -1))
 ENTRY = np.dtype([("position_ms", "<i8"), ("digest", "V16"), ("version", "<u4"), ("outcome", "u1")])
 
 
@@ -149,6 +150,12 @@ def unsent_note(partition: Partition, key: RowKey) -> RowKey:
     """A record says besides that this row had not been sent when it was acked: by an entry of a place where no row is,
     below every floor, so that who takes the partition over passes it by."""
     return key._replace(position_ms=partition.bucket_ms - 1)
+
+
+def last_attempt_of(key: RowKey) -> RowKey:
+    """A record says besides how the attempt failed with which this row ended: by a carry of a task that is not there,
+    so that who takes the partition over passes it by."""
+    return key._replace(digest=key.digest.translate(_FLIPPED))
 
 
 def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:

@@ -18,9 +18,19 @@ from timerd.core.dispatch.queue_stats import LATENESS_BOUNDS_MS, MOST_QUEUES, OT
 from timerd.core.dispatch.redelivery_gate import RETURN_MS, RedeliveryGate
 from timerd.core.dispatch.redelivery_guard import GuardedPlace, RedeliveryGuard
 from timerd.core.dispatch.send_hold import SendHold
-from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Refusal, Settlement, fail_row, task_id_of
+from timerd.core.dispatch.settlement import (
+    NOT_LISTED,
+    Action,
+    Failure,
+    LateFailure,
+    Refusal,
+    Settlement,
+    fail_row,
+    task_id_of,
+)
 
 __all__ = [
+    "NOT_LISTED",
     "AHEAD_MS",
     "Action",
     "Admission",

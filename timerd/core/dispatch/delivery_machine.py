@@ -241,6 +241,7 @@ class DeliveryMachine:
                     self._flights.remove(found[0], [found[1]])
                     found[0].settled("failed", failure.at_ms)
                     self._fail(out, found[0], [found[1]], replace(failure, error=why))
+                    out.refuse_throttle(at, found[0].key(found[1]), why)
                 else:
                     self._give_back(out, *found, "throttled", replace(failure, end=AttemptEnd.GIVEN_BACK))
         return out

@@ -59,15 +59,18 @@ class Failure:
         return FailedAttempt(number, self.sent_ms, self.at_ms, self.end, self.worker, self.error)
 
 
-# Of a task that lives on: as in TaskState.
-PENDING = 1
+# Of a task that lives on, is a dead letter, or has expired: as in TaskState.
+PENDING, DEAD, EXPIRED = 1, 5, 6
+NOT_LISTED = "LIMIT_NOT_LISTED"
 
 
 class Refusal(NamedTuple):
-    """Why a token settles nothing. `state`: what its task is, as TaskState in the proto; 0: that is not the reason."""
+    """Why a token settles nothing, or not as was asked. `state`: what its task is, as TaskState in the proto; 0: that
+    is not the reason."""
 
     sentence: str
     state: int = 0
+    reason: str = "NOT_SETTLED"
 
 
 class LateFailure(NamedTuple):
@@ -93,11 +96,17 @@ class Settlement:
     back: list[Again] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     dead: list[Ended] = field(default_factory=list)
-    expired: list[Ended] = field(default_factory=list)
+    expired: list[Again] = field(default_factory=list)
     late: dict[int, bytes] = field(default_factory=dict)
     failed_late: list[LateFailure] = field(default_factory=list)
     refused: dict[int, Refusal] = field(default_factory=dict)
     released: list[bytes] = field(default_factory=list)
+
+    def refuse_throttle(self, at: int, key: RowKey, sentence: str) -> None:
+        """This delivery, which was settled last, has failed: the limit that was to hold it is none of its queue's."""
+        is_dead = bool(self.dead) and self.dead[-1].key == key
+        is_over = bool(self.expired) and self.expired[-1].key == key
+        self.refused[at] = Refusal(sentence, DEAD if is_dead else EXPIRED if is_over else PENDING, NOT_LISTED)
 
     def __bool__(self) -> bool:
         return bool(self.size or self.released)
@@ -113,8 +122,10 @@ class Settlement:
         """Of the tasks that are over."""
         for rows in self.acked:
             yield from rows.digests
-        for each in (*self.ended, *self.dead, *self.expired):
+        for each in (*self.ended, *self.dead):
             yield each.key.digest
+        for failed in self.expired:
+            yield failed.key.digest
 
     def add(self, other: Settlement) -> None:
         """Takes over what the other one would have done at once; what speaks of places in its message stays with it."""
@@ -148,7 +159,7 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
     """One failed attempt, that of `key`: the next one by the policy, or a dead letter, or nothing: it is too late."""
     policy = taken.rows.template_of(row).retry
     if not failure.hopeless and 0 < taken.rows.deadline_ms(row) <= failure.at_ms:
-        settlement.expired.append(Ended(taken.partition, key, Outcome.EXPIRED))
+        settlement.expired.append(failure.again(taken.partition, key, failure.at_ms))
         return
     if failure.hopeless or is_exhausted(policy, key.version):
         settlement.dead_letters.append(letter_of(taken, row, key, attempt_of(key.version), failure, secret))
@@ -165,7 +176,7 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
 def _go_on(settlement: Settlement, taken: Taken, row: int, again: Again) -> None:
     """What could not begin before its task expires does not wait for that."""
     if 0 < taken.rows.expiry_ms(row) <= again.position_ms:
-        settlement.expired.append(Ended(taken.partition, again.key, Outcome.EXPIRED))
+        settlement.expired.append(again)
     else:
         settlement.again.append(again)
 

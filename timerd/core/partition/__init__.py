@@ -1,6 +1,6 @@
 """A held partition: its machine, its rows, and what it asks to have done."""
 
-from timerd.core.partition.carry import carried_row
+from timerd.core.partition.carry import carried_row, history_with
 from timerd.core.partition.effects import (
     AskMoves,
     ChangeControl,
@@ -46,6 +46,7 @@ __all__ = [
     "WriteCarried",
     "WriteSettled",
     "carried_row",
+    "history_with",
     "is_outlasted",
     "keys_in",
     "put_together",

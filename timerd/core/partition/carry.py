@@ -93,13 +93,13 @@ def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry])
 def _carried_extra(extra: Extra, source: Partition, carry: Carry) -> Extra:
     if extra.home_position_ms < 0 and (carry.target, carry.position_ms) != (source, carry.source.position_ms):
         extra = replace(extra, home_position_ms=carry.source.position_ms, home_shard=source.shard)
-    history = _history(extra.history, carry) if carry.reason is CarryReason.RETRY else extra.history
+    history = history_with(extra.history, carry) if carry.reason is CarryReason.RETRY else extra.history
     error, progress = carry.last_error or extra.last_error, carry.progress or extra.progress
     notes = replace(extra, last_error=error, history=history, progress=progress)
     return replace(notes, lease_until_ms=carry.lease_until_ms, not_before_ms=carry.not_before_ms)
 
 
-def _history(history: str, carry: Carry) -> str:
+def history_with(history: str, carry: Carry) -> str:
     """The attempt that failed is the one before that of the new row, whichever row is left."""
     number = attempt_of(carry.version) - 1
     failed = FailedAttempt(number, carry.sent_ms, carry.failed_at_ms, carry.end, carry.worker, carry.last_error)

@@ -28,7 +28,7 @@ CarriedGroup = tuple[Partition, RowGroup]
 @dataclass(slots=True)
 class RecordBatch:
     """What one record says, and the rows to write after it. `together`: of many that ended at once; `left`: rows that
-    went on elsewhere; `notes`: see `unsent_note`."""
+    went on elsewhere; `notes`: see `unsent_note`; `last_attempts`: see `last_attempt_of`."""
 
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
     together: list[Entries] = field(default_factory=list)
@@ -37,6 +37,7 @@ class RecordBatch:
     dead_letters: list[DeadLetter] = field(default_factory=list)
     left: list[RowKey] = field(default_factory=list)
     notes: list[RowKey] = field(default_factory=list)
+    last_attempts: list[Carry] = field(default_factory=list)
 
     @property
     def says(self) -> bool:

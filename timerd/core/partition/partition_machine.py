@@ -233,6 +233,14 @@ class PartitionMachine:
         """(lsn that is done when this is durable, what was not open here: it was carried on meanwhile)."""
         return self._table.end(ended)
 
+    def expire(self, failed: Iterable[Again]) -> tuple[int, list[Again]]:
+        """As `end`, of attempts that have failed too late for another one, and are told of."""
+        return self._table.expire(failed)
+
+    def expire_waiting(self, key: RowKey, failed: Again) -> int:
+        """As `end_waiting`, of a row that waits for the end of a delivery which failed too late for another one."""
+        return self._table.expire_waiting(key, failed)
+
     def end_acked(self, acked: Iterable[AckedRows]) -> tuple[list[AckedRows], list[Ended]]:
         """As `end`, of rows that were sent together. Returns (what was ended, the others: nothing was done)."""
         return self._table.end_acked(acked)

@@ -36,6 +36,8 @@ from timerd.model.rows import FLAG_CARRIED, FLAG_ORDERED, WRITTEN_BY_HOLDERS, Ro
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, entries_with
 from timerd.model.storage import DeadLetter, Mark, Page
 
+# Ends that come while a worker has the task: its attempt, should it fail, is the last one.
+_GIVEN_UP = frozenset({Outcome.CANCELLED, Outcome.PURGED, Outcome.EXPIRED})
 # Rows of one batch that go on at one place.
 _Part = list[tuple[OpenBatch, int, Carry]]
 
@@ -446,6 +448,21 @@ class RowTable:
         records = self._log.records
         return records.lsn if endings else records.done_through, missing
 
+    def expire(self, failed: Iterable[Again]) -> tuple[int, list[Again]]:
+        """As `end`, of attempts that have failed too late for another one, and are told of."""
+        items = {Ended(item.partition, item.key, Outcome.EXPIRED): item for item in failed}
+        lsn, missing = self.end(items)
+        others = [items.pop(each) for each in missing]
+        ended = (item for item in items.values() if self._log.settled.get(item.key) is not Outcome.ACKED)
+        self._log.note_attempts(retry_carry(self.partition, item) for item in ended)
+        return lsn, others
+
+    def expire_waiting(self, key: RowKey, failed: Again) -> int:
+        """As `end_waiting`, of a row that waits for the end of a delivery which failed too late for another one."""
+        lsn = self.end_waiting([key], Outcome.EXPIRED)
+        self._log.note_attempts([retry_carry(self.partition, failed)._replace(source=key)])
+        return lsn
+
     def _expired_as(self, key: RowKey) -> Outcome:
         """Of a row that expires in a worker's hands: an ack of another attempt or a cancel may have come first."""
         said = self._rows.pending(key)
@@ -577,6 +594,7 @@ class RowTable:
             # The row that it was written again as is among those that go on with it: it is the task, and has not ended.
             if outcome is not None and not (outcome is Outcome.FORWARDED and others):
                 log.end((each, outcome) for each in (carry.source, *others))
+                log.note_attempts([carry] if carry.reason is CarryReason.RETRY and outcome in _GIVEN_UP else [])
                 continue
             parts.setdefault((batch.number, carry.target), []).append((batch, row, carry))
             copies += [carry._replace(source=other) for other in others]

@@ -18,7 +18,7 @@ from timerd.model.identity import RowKey
 from timerd.model.outcomes import mark_kind
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup
-from timerd.model.settle import Carry, Outcome, SettleRecord, unsent_note
+from timerd.model.settle import Carry, Outcome, SettleRecord, last_attempt_of, unsent_note
 from timerd.model.storage import DeadLetter, Mark
 
 
@@ -59,6 +59,10 @@ class SettleLog:
         """They were acked, each by the word of an earlier attempt, while they waited."""
         self.end([(key, Outcome.ACKED) for key in keys])
         self.records.next.notes += [unsent_note(self.partition, key) for key in keys]
+
+    def note_attempts(self, failed: Iterable[Carry]) -> None:
+        """Of what has just ended: how the attempts failed with which it did, each as a carry of its row."""
+        self.records.next.last_attempts += [c._replace(source=last_attempt_of(c.source)) for c in failed]
 
     def carry(self, carries: Sequence[Carry], group: CarriedGroup) -> None:
         """The record first, then the rows."""
@@ -108,7 +112,7 @@ class SettleLog:
         entries = batch.entries()
         if batch.ended:
             self.settled.seal([key for key, _ in batch.ended], entries[: len(batch.ended)])
-        record = SettleRecord(self.partition, self.token, sequence, entries, tuple(batch.carries))
+        record = SettleRecord(self.partition, self.token, sequence, entries, (*batch.carries, *batch.last_attempts))
         return [WriteSettled(record, tuple(batch.dead_letters))]
 
     def redo_requeues(self, outcomes: PendingOutcomes, blocked: Collection[bytes]) -> Effects:

@@ -129,8 +129,10 @@ class Settling:
     async def _store(self, batch: Settlement, otherwise: Otherwise) -> None:
         """All of it is handed over before the first wait: from then on it counts."""
         writes: list[Awaitable[object]] = []
-        if batch.ended or batch.expired:
-            writes.append(self._firing.end([*batch.ended, *batch.expired], otherwise))
+        if batch.ended:
+            writes.append(self._firing.end(batch.ended, otherwise))
+        if batch.expired:
+            writes.append(self._firing.expire(batch.expired))
         if batch.acked:
             writes.append(self._firing.end_acked(batch.acked, otherwise))
         if batch.again:

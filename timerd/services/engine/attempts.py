@@ -3,14 +3,18 @@ one that waits for the end of a delivery is the next attempt already (protocol s
 
 from __future__ import annotations
 
-from timerd.core.partition import Asked
+from dataclasses import replace
+
+from timerd.core.partition import Asked, history_with
 from timerd.model.identity import RowKey, attempt_of
 from timerd.model.partition import Partition
-from timerd.model.settle import Outcome
-from timerd.services.engine.verbs import State
+from timerd.model.settle import Carry, Outcome
+from timerd.services.engine.verbs import State, TaskView
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 
+# So ended, a task may have been with a worker, whose attempt failed after that.
+_MAY_HAVE_FAILED = frozenset({Outcome.CANCELLED, Outcome.PURGED, Outcome.EXPIRED})
 # In these states the attempt that the row stands for was not begun (or its end is not known: then one less is shown).
 NOT_BEGUN = frozenset({State.PENDING, State.RETRYING, State.CANCELLED, State.PURGED, State.EXPIRED})
 
@@ -42,3 +46,18 @@ class Attempts:
         if outcome is not Outcome.ACKED or attempt_of(key.version) == 1:
             return False
         return (await self._scheduler.procedures.settled.endings(partition)).says_unsent(partition, key)
+
+    async def last(self, partition: Partition, key: RowKey, outcome: Outcome | None) -> Carry | None:
+        """How the attempt failed with which the row ended, by the records of its partition."""
+        if outcome not in _MAY_HAVE_FAILED:
+            return None
+        return (await self._scheduler.procedures.settled.endings(partition)).last_attempt(key)
+
+
+def with_last(view: TaskView, failed: Carry | None) -> TaskView:
+    """As its row tells of it, and of the attempt after that with which it ended."""
+    if failed is None:
+        return view
+    error, progress = failed.last_error or view.last_error, failed.progress or view.progress
+    attempt, history = attempt_of(failed.version) - 1, history_with(view.history, failed)
+    return replace(view, attempt=attempt, last_error=error, history=history, progress=progress)

@@ -20,7 +20,7 @@ from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, RowGroup
 from timerd.model.storage import BucketEntry, MarkKind
 from timerd.model.task import Template
 from timerd.ports import Store
-from timerd.services.engine.attempts import Attempts
+from timerd.services.engine.attempts import Attempts, with_last
 from timerd.services.engine.expired import Expired
 from timerd.services.engine.verbs import ENDED, Cursor, Query, State, TaskView, Views, marked
 from timerd.services.engine.walk import Shelf, Walk, WalkedRow
@@ -244,7 +244,8 @@ class Browsing:
         attempt = self._attempts.begun(partition, key, state, extra.lease_until_ms, ended_unsent=unsent)
         fire_at_ms = int(rows.columns["fire_at_ms"][n])
         notes = b"", extra.key, attempt, extra.last_error, "", extra.progress, extra.ordering_key
-        return TaskView(task, state, fire_at_ms, key.position_ms, template, *notes)
+        view = TaskView(task, state, fire_at_ms, key.position_ms, template, *notes)
+        return replace(with_last(view, looked.shelf.endings.last_attempt(key)), history="")
 
 
 def _partitions(entries: Iterable[BucketEntry]) -> list[Partition]:

@@ -110,6 +110,15 @@ class Elsewhere:
         await self.durable(machine, machine.end_waiting([key], item.outcome))
         return True
 
+    async def expire(self, item: Again) -> bool:
+        """As `end`, of an attempt that failed too late for another one."""
+        waiting = await self._waiting(item.partition, item.key, patient=True)
+        if waiting is None:
+            return False
+        machine, key, _ = waiting
+        await self.durable(machine, machine.expire_waiting(key, item))
+        return True
+
     async def _has_died(self, item: Ended) -> bool:
         """Its record was written, and the lease was over before that was known. Who holds the row now may have read the
         records before: then it is told, or has sent it again."""

@@ -44,7 +44,7 @@ from timerd.model.settle import Outcome
 from timerd.model.spread import Spread
 from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
-from timerd.services.engine.attempts import Attempts
+from timerd.services.engine.attempts import Attempts, with_last
 from timerd.services.engine.browsing import Browsing
 from timerd.services.engine.elsewhere import marked_as, silent
 from timerd.services.engine.ending import end_all
@@ -333,6 +333,7 @@ class Engine:
         is_marked = here.mark(MarkKind.ACKED) is not None
         unsent = is_marked or await self._attempts.has_ended_unsent(place.partition, place.key, outcome)
         view = self._view(task, here, here.rows, is_in_hand=is_in_hand, acked_unsent=unsent)
+        view = with_last(view, await self._attempts.last(place.partition, place.key, outcome))
         return (await self._browsing.with_dead_letters([view]))[0]
 
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import TypeVar
@@ -138,6 +139,16 @@ class SchedulerFiring:
             waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, lsn), items, elsewhere))
             waits += map(elsewhere, missing)
             self._scheduler.held.settle_soon(machine)
+        return wait_for_all(waits)
+
+    def expire(self, failed: Sequence[Again]) -> Awaitable[None]:
+        """What was carried on while its worker had it, or is held by others by now, expires there by itself."""
+        waits: list[Awaitable[None]] = []
+        for machine, items in self._by_machine(failed):
+            if machine is not None:
+                lsn, _ = machine.expire(items)
+                waits.append(_unless_let_go(self._scheduler.held.durable(machine, lsn)))
+                self._scheduler.held.settle_soon(machine)
         return wait_for_all(waits)
 
     def end_acked(self, acked: Sequence[AckedRows], otherwise: Otherwise) -> Awaitable[None]:
@@ -278,12 +289,15 @@ class SchedulerFiring:
                 await elsewhere(item)
 
     async def _end_elsewhere(self, otherwise: Otherwise, item: Ended) -> None:
-        """Its row was carried on while the worker had it: the task ends where it lives now. What has expired does so
-        there by itself."""
-        if item.outcome is not Outcome.EXPIRED:
-            state = await self.late_acks.end_one(AckToken(item.partition, item.key, 0))
-            if state is not None:
-                otherwise.append((item, state))
+        """Its row was carried on while the worker had it: the task ends where it lives now."""
+        state = await self.late_acks.end_one(AckToken(item.partition, item.key, 0))
+        if state is not None:
+            otherwise.append((item, state))
+
+
+async def _unless_let_go(durable: Awaitable[None]) -> None:
+    with suppress(NoLongerHeld):
+        await durable
 
 
 def _each_of(acked: Iterable[AckedRows]) -> Iterator[Ended]:

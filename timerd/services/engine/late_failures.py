@@ -65,7 +65,7 @@ class LateFailures:
             await self.again(settlement.again[0])
             return True
         if settlement.expired:
-            return await self._elsewhere.end(settlement.expired[0])
+            return await self._elsewhere.expire(settlement.expired[0])
         return await self._put_dead_letters(settlement.dead_letters, settlement.dead)
 
     def _is_elsewhere(self, partition: Partition) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +102,8 @@ class NamespaceUse:
             return
         for part in settlement.acked:
             self._put(namespace, TASKS, part.partition.bucket_ms // DAY_MS, -len(part))
-        self._end(namespace, [each.partition.bucket_ms for each in chain(settlement.ended, settlement.expired)])
+        self._end(namespace, [each.partition.bucket_ms for each in settlement.ended])
+        self._end(namespace, [each.partition.bucket_ms for each in settlement.expired])
         for again in settlement.again:
             self.move(namespace, again.partition.bucket_ms, again.position_ms)
 

@@ -328,6 +328,10 @@ class Firing(Protocol):
         turns out to have ended in another way before."""
         ...
 
+    def expire(self, failed: Sequence[Again]) -> Awaitable[None]:
+        """As `end`, of attempts that failed too late for another one."""
+        ...
+
     def end_acked(self, acked: Sequence[AckedRows], otherwise: Otherwise) -> Awaitable[None]:
         """As `end`, of many that were sent together."""
         ...

@@ -20,7 +20,7 @@ from timerd.core.protocol import Ending
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.model.settle import Carry, Outcome, SettleRecord, unsent_note
+from timerd.model.settle import Carry, Outcome, SettleRecord, last_attempt_of, unsent_note
 from timerd.ports import Store
 from timerd.services.background import begin
 
@@ -71,6 +71,10 @@ class Endings:
     def of(self, key: RowKey) -> Ending:
         outcome = self._index.get(key)
         return Ending(outcome, self._carries.get(key) if outcome is Outcome.CARRIED else None)
+
+    def last_attempt(self, key: RowKey) -> Carry | None:
+        """How the attempt failed with which the row ended; None: it ended by itself, or in another way."""
+        return self._carries.get(last_attempt_of(key)) if self._carries else None
 
     def says_unsent(self, partition: Partition, key: RowKey) -> bool:
         """Whether the row had not been sent when it was acked."""

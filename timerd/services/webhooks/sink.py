@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from timerd.core.dispatch import Action, Assignment
+from timerd.core.dispatch import NOT_LISTED, Action, Assignment
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.answers import Consequence, judge_answer
 from timerd.core.webhooks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
@@ -68,6 +68,7 @@ class WebhookSink:
         self._sequence = 0
         self._extending: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
+        self._warned = ""
 
     @property
     def queue(self) -> QueueKey:
@@ -122,7 +123,11 @@ class WebhookSink:
         """What is not confirmed comes again."""
 
     def confirm(self, confirmation: Confirmation) -> None:
-        """As above."""
+        """What is not confirmed comes again. A limit that the queue does not list is said to who reads the log."""
+        unlisted = [each.sentence for each in confirmation.refused.values() if each.reason == NOT_LISTED]
+        if unlisted and unlisted[0] != self._warned:
+            self._warned = unlisted[0]
+            _log.warning("the webhook target of %s/%s: %s", self.namespace, self.target.queue, self._warned)
 
     def go_away(self) -> None:
         """Requests that are open go on to their end."""

@@ -20,5 +20,5 @@ def confirmed_of(said: Confirmation) -> SettleConfirmed:
     at = sorted(said.refused)
     refusals = [said.refused[each] for each in at]
     states = [TaskState.Name(each.state) for each in refusals] if any(each.state for each in refusals) else []
-    problem = Problem(code=NOT_SETTLED, message=refusals[0].sentence, reason="NOT_SETTLED")
+    problem = Problem(code=NOT_SETTLED, message=refusals[0].sentence, reason=refusals[0].reason)
     return SettleConfirmed(sequence=said.sequence, refused=at, problem=problem, states=states)
