@@ -21,7 +21,7 @@ MACHINES = {
 }
 # What is known of a row of a held partition stands in the containers that these objects make, and nowhere else: each is
 # drawn in docs/understand/row-states.md.
-MOST_CONTAINERS = 11
+MOST_CONTAINERS = 12
 HOLDERS = {
     "timerd/core/partition/partition_machine.py": "PartitionMachine",
     "timerd/core/partition/row_table.py": "RowTable",

@@ -31,7 +31,7 @@ from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
-from timerd.core.regulation import Breakers, KnownRules, RuleLimits, Standstills
+from timerd.core.regulation import Breakers, KnownRules, RuleKeyLimits, RuleLimits, Standstills
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
@@ -300,8 +300,9 @@ async def assemble(
     )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
-    placing = Placing(base.machine.before.brought, scheduler.finder.queue_of, base.now_ms) if peers is None else None
-    rest = others, opened, clock.boot_ms, still, placing
+    placing = Placing(base.machine.before.brought, scheduler.finder.owner_of, base.now_ms) if peers is None else None
+    keys = RuleKeyLimits(known, machine, scheduler.memory.limit_keys) if peers is None else None
+    rest = others, opened, clock.boot_ms, still, placing, keys
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     last = to.sweep, _webhooks(config, delivery, clock, to.api), regulating, to.api.audited

@@ -36,7 +36,7 @@ GIVEN: TaskKeywords = {
 # What each file needs for a field `colour` that callers give, the store keeps, and `get` and `list` show.
 COLOUR: dict[str, list[tuple[str, str]]] = {
     "proto/timerd/v1/task.proto": [
-        ("  string ordering_key = 10;\n", "  string colour = 11;\n"),
+        ("  string ordering_key = 10;\n", "  string colour = 98;\n"),
         ("  Waiting waiting_for = 18;\n", "  string colour = 99;\n"),
     ],
     "timerd/model/task.py": [('    soft_expire_at_ms: int = 0\n    traceparent: str = ""\n', '    colour: str = ""\n')],

@@ -18,7 +18,7 @@ NOW_MS = 1_000_000
 class Rig:
     def __init__(self) -> None:
         self.hand, self.told = HandCount(), 0
-        self.brought = BroughtBack(lambda _: self.hand)
+        self.brought = BroughtBack(lambda *_: self.hand)
 
     def watch(self) -> None:
         self.hand.on_less = self.tell

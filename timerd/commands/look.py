@@ -75,6 +75,7 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
         "priority": task.priority,
         "key": task.key,
         "ordering_key": task.ordering_key,
+        "limit_key": task.limit_key,
         "expire_time": iso_of(task.expire_time) if task.expire_time else None,
         "attempt": task.attempt,
         "last_error": task.last_error,

@@ -42,6 +42,9 @@ TokenFile = Annotated[
     ),
 ]
 SoftExpireIn = Annotated[str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")]
+OnConflict = Annotated[
+    str, typer.Option(help="When the key is in use: keep the old task, replace it, or reject this one.")
+]
 KeepResult = Annotated[
     str | None, typer.Option(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")
 ]

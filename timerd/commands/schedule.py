@@ -30,10 +30,9 @@ async def schedule(
     at: options.AtOption = None,
     file: Annotated[Path | None, typer.Option("--file", help="One payload a line; also a pipe (- is stdin).")] = None,
     key: Annotated[str | None, typer.Option(help="A name of your own, unique in the namespace.")] = None,
-    on_conflict: Annotated[
-        str, typer.Option(help="When the key is in use: keep the old task, replace it, or reject this one.")
-    ] = "reject",
+    on_conflict: options.OnConflict = "reject",
     ordering_key: Annotated[str, typer.Option(help="Tasks with the same one start one at a time, in order.")] = "",
+    limit_key: Annotated[str, typer.Option(help="Whose task it is: those of a queue take turns by these.")] = "",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")] = None,
     priority: Annotated[int, typer.Option(min=0, max=10, help="A level is worth 64 s of waiting among due tasks.")] = 0,
     content_type: Annotated[str, typer.Option(help="Handed to the worker, for example application/json.")] = "",
@@ -67,6 +66,7 @@ async def schedule(
         "priority": priority,
         "content_type": content_type,
         "ordering_key": ordering_key,
+        "limit_key": limit_key,
         "retry": _retry(max_attempts, backoff, max_backoff, attempt_timeout),
         "expire_after": _lifetime("--expire-in", expire_in),
         "soft_expire_after": _lifetime("--soft-expire-in", soft_expire_in),

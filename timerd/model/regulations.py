@@ -51,11 +51,50 @@ class QueueLimit:
     burst: int = 1
 
 
+# What one limit key may have of a queue, where nobody says how much.
+DEFAULT_SHARE = 0.5
+MOST_OVERRIDES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRules:
+    """Of the limit keys of a queue. `limit`: of each key; `overrides`: in its place, of some. `share`: the part of what
+    is in hand that one key may have."""
+
+    limit: QueueLimit | None = None
+    overrides: tuple[tuple[str, QueueLimit | None], ...] = ()
+    share: float = DEFAULT_SHARE
+    kept: str = ""
+
+    def counts_hands(self) -> bool:
+        """Whether a key may have so many in hand only."""
+        limits = [self.limit, *(limit for _, limit in self.overrides)]
+        return any(limit is not None and limit.max_in_hand for limit in limits)
+
+    def to_json(self) -> dict[str, Any]:
+        stored: dict[str, Any] = {"share": self.share}
+        if self.limit is not None:
+            stored["limit"] = astuple(self.limit)
+        if self.overrides:
+            stored["overrides"] = [(key, limit and astuple(limit)) for key, limit in self.overrides]
+        return with_kept(stored, self.kept)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> KeyRules:
+        values, kept = split_known(stored, _KEY_RULES)
+        limit, overrides = values.get("limit"), values.get("overrides", ())
+        each = tuple((key, QueueLimit(*own) if own else None) for key, own in overrides)
+        return cls(QueueLimit(*limit) if limit else None, each, values.get("share", DEFAULT_SHARE), kept)
+
+
+_KEY_RULES = field_names(KeyRules)
+
+
 @dataclass(frozen=True, slots=True)
 class Regulation:
     """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
     that changed it. `limits`: names of those that it shares with other queues. `breaker`:
-    whether it has one."""
+    whether it has one. `keys`: what its limit keys go by."""
 
     revision: int = 0
     mode: Mode = Mode.RUNNING
@@ -65,6 +104,7 @@ class Regulation:
     requests: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
     breaker: bool = False
+    keys: KeyRules | None = None
     kept: str = ""
 
     @property
@@ -90,6 +130,8 @@ class Regulation:
         stored = {name: value for name, value in values.items() if value != _PLAIN[name]}
         if self.limit is not None:
             stored["limit"] = astuple(self.limit)
+        if self.keys is not None:
+            stored["keys"] = self.keys.to_json()
         return dump_json(with_kept(stored, self.kept))
 
     @classmethod
@@ -100,6 +142,8 @@ class Regulation:
         values["mode"] = Mode(values.get("mode", Mode.RUNNING))
         if "limit" in values:
             values["limit"] = QueueLimit(*values["limit"])
+        if "keys" in values:
+            values["keys"] = KeyRules.from_json(values["keys"])
         for name in ("requests", "limits"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values, kept=kept)

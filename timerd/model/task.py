@@ -61,6 +61,8 @@ class Template:
     soft_expire_after_ms: int = 0
     # 0 = its result is not kept.
     keep_result_ms: int = 0
+    # Whose task it is among those of its queue, which take turns; empty: of nobody that is told apart.
+    limit_key: str = ""
     kept: str = field(default="", hash=False)
 
     @property

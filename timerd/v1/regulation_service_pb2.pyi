@@ -47,6 +47,24 @@ class Limit(_message.Message):
     burst: int
     def __init__(self, max_in_hand: _Optional[int] = ..., rate: _Optional[int] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., burst: _Optional[int] = ...) -> None: ...
 
+class KeyRules(_message.Message):
+    __slots__ = ("limit", "overrides", "share")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
+    limit: Limit
+    overrides: _containers.RepeatedCompositeFieldContainer[KeyOverride]
+    share: float
+    def __init__(self, limit: _Optional[_Union[Limit, _Mapping]] = ..., overrides: _Optional[_Iterable[_Union[KeyOverride, _Mapping]]] = ..., share: _Optional[float] = ...) -> None: ...
+
+class KeyOverride(_message.Message):
+    __slots__ = ("limit_key", "limit")
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    limit_key: str
+    limit: Limit
+    def __init__(self, limit_key: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ...) -> None: ...
+
 class Breaker(_message.Message):
     __slots__ = ("state", "until")
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -56,7 +74,7 @@ class Breaker(_message.Message):
     def __init__(self, state: _Optional[_Union[BreakerState, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker")
+    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker", "keys")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +85,7 @@ class Queue(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     HELD_UNTIL_FIELD_NUMBER: _ClassVar[int]
     BREAKER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     mode: QueueMode
@@ -77,7 +96,8 @@ class Queue(_message.Message):
     limits: _containers.RepeatedScalarFieldContainer[str]
     held_until: _timestamp_pb2.Timestamp
     breaker: Breaker
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ...) -> None: ...
+    keys: KeyRules
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ...) -> None: ...
 
 class NamedLimit(_message.Message):
     __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time", "held_until")
@@ -160,7 +180,7 @@ class SetModeResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutQueueRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker")
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -169,6 +189,7 @@ class PutQueueRequest(_message.Message):
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     BREAKER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     queue: str
@@ -177,7 +198,8 @@ class PutQueueRequest(_message.Message):
     request_time: _timestamp_pb2.Timestamp
     limits: _containers.RepeatedScalarFieldContainer[str]
     breaker: Breaker
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ...) -> None: ...
+    keys: KeyRules
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ...) -> None: ...
 
 class PutQueueResponse(_message.Message):
     __slots__ = ("queue",)

@@ -128,7 +128,7 @@ class RetryPolicy(_message.Message):
     def __init__(self, max_attempts: _Optional[int] = ..., initial_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., multiplier: _Optional[float] = ..., max_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[float] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TaskTemplate(_message.Message):
-    __slots__ = ("queue", "labels", "content_type", "priority", "retry", "expire_time", "soft_expire_time", "traceparent", "on_conflict", "ordering_key", "expire_after", "soft_expire_after", "keep_result")
+    __slots__ = ("queue", "labels", "content_type", "priority", "retry", "expire_time", "soft_expire_time", "traceparent", "on_conflict", "ordering_key", "limit_key", "expire_after", "soft_expire_after", "keep_result")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +146,7 @@ class TaskTemplate(_message.Message):
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
     ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
     ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_AFTER_FIELD_NUMBER: _ClassVar[int]
     SOFT_EXPIRE_AFTER_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -159,10 +160,11 @@ class TaskTemplate(_message.Message):
     traceparent: str
     on_conflict: ConflictPolicy
     ordering_key: str
+    limit_key: str
     expire_after: _duration_pb2.Duration
     soft_expire_after: _duration_pb2.Duration
     keep_result: _duration_pb2.Duration
-    def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ..., expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., soft_expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ..., limit_key: _Optional[str] = ..., expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., soft_expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Result(_message.Message):
     __slots__ = ("value", "content_type")
@@ -181,7 +183,7 @@ class Progress(_message.Message):
     def __init__(self, fraction: _Optional[float] = ..., cursor: _Optional[bytes] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress", "ordering_key", "result")
+    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress", "ordering_key", "limit_key", "result")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -210,6 +212,7 @@ class Task(_message.Message):
     HISTORY_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     namespace: str
@@ -232,8 +235,9 @@ class Task(_message.Message):
     history: _containers.RepeatedCompositeFieldContainer[Attempt]
     progress: Progress
     ordering_key: str
+    limit_key: str
     result: Result
-    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., result: _Optional[_Union[Result, _Mapping]] = ...) -> None: ...
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., limit_key: _Optional[str] = ..., result: _Optional[_Union[Result, _Mapping]] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "send_time", "end_time", "end", "error", "worker")
@@ -252,18 +256,20 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., send_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end: _Optional[_Union[AttemptEnd, str]] = ..., error: _Optional[str] = ..., worker: _Optional[str] = ...) -> None: ...
 
 class Waiting(_message.Message):
-    __slots__ = ("reason", "until", "description", "limit", "task_id")
+    __slots__ = ("reason", "until", "description", "limit", "task_id", "limit_key")
     REASON_FIELD_NUMBER: _ClassVar[int]
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
     reason: WaitReason
     until: _timestamp_pb2.Timestamp
     description: str
     limit: str
     task_id: str
-    def __init__(self, reason: _Optional[_Union[WaitReason, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ..., limit: _Optional[str] = ..., task_id: _Optional[str] = ...) -> None: ...
+    limit_key: str
+    def __init__(self, reason: _Optional[_Union[WaitReason, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., description: _Optional[str] = ..., limit: _Optional[str] = ..., task_id: _Optional[str] = ..., limit_key: _Optional[str] = ...) -> None: ...
 
 class Problem(_message.Message):
     __slots__ = ("code", "message", "reason", "retry_after_ms", "field", "only_this_try")

@@ -58,6 +58,7 @@ def _template(call: HttpCall) -> TaskTemplate:
         traceparent=headers.get("traceparent", ""),
         on_conflict=ConflictPolicy.Name(_CONFLICTS[conflict] if has_key else 0),
         ordering_key=headers.get("Timerd-Ordering-Key", ""),
+        limit_key=headers.get("Timerd-Limit-Key", ""),
     )
     for name in _SPANS.keys() & call.request.query.keys():
         getattr(template, name).CopyFrom(span_of(call.request.query[name], name))

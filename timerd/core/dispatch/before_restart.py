@@ -30,9 +30,9 @@ class HeldTokens:
 
 
 class BeforeRestart:
-    """`hand`: what workers have of a queue; `brought` counts there what they have from before."""
+    """`hand`: what workers have of a queue and limit key; `brought` counts there what they have from before."""
 
-    def __init__(self, hand: Callable[[QueueKey], HandCount]) -> None:
+    def __init__(self, hand: Callable[[QueueKey, str], HandCount]) -> None:
         self.brought = BroughtBack(hand)
         # delivery id -> first named at; version of the latest attempt, that first named at
         self._named: dict[bytes, tuple[int, int, int]] = {}

@@ -20,14 +20,15 @@ class _Brought:
     """`counts`: its lease is not over."""
 
     queue: QueueKey
+    limit_key: str
     until_ms: int
     counts: bool = False
 
 
 class BroughtBack:
-    """By delivery id. `hand`: what workers have of a queue."""
+    """By delivery id. `hand`: what workers have of a queue, and of a limit key of it."""
 
-    def __init__(self, hand: Callable[[QueueKey], HandCount]) -> None:
+    def __init__(self, hand: Callable[[QueueKey, str], HandCount]) -> None:
         self._hand = hand
         self._known: dict[bytes, _Brought] = {}
         # Of those that nobody has looked up: where the row was, and the end of the lease.
@@ -63,13 +64,13 @@ class BroughtBack:
         self._look_ms = min(self._look_ms, until_ms)
         if not known.counts:
             known.counts = True
-            self._hand(known.queue).bring()
+            self._hand(known.queue, known.limit_key).bring()
 
-    def place(self, delivery_id: bytes, queue: QueueKey | None) -> None:
-        """It is of that queue. None: nobody knows, for its row is gone."""
+    def place(self, delivery_id: bytes, queue: QueueKey | None, limit_key: str = "") -> None:
+        """It is of that queue and key. None: nobody knows, for its row is gone."""
         found = self._unplaced.pop(delivery_id, None)
         if found is not None and queue is not None:
-            self._known[delivery_id] = _Brought(queue, found[1])
+            self._known[delivery_id] = _Brought(queue, limit_key, found[1])
             self.hold(delivery_id, *found)
 
     def over(self, delivery_id: bytes) -> None:
@@ -95,4 +96,4 @@ class BroughtBack:
     def _end(self, known: _Brought) -> None:
         if known.counts:
             known.counts = False
-            self._hand(known.queue).bring_less()
+            self._hand(known.queue, known.limit_key).bring_less()

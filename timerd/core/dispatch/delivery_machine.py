@@ -20,6 +20,7 @@ from timerd.core.dispatch.fair_share import FairShare
 from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
+from timerd.core.dispatch.key_hands import KeyHands
 from timerd.core.dispatch.older_acks import OlderAck, tell_older
 from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.dispatch.sentences import FORGED, LOST, RELEASED, SENT_AGAIN, SILENT, TIMED_OUT, UNBEGUN
@@ -72,7 +73,8 @@ class DeliveryMachine:
         self._names: dict[tuple[str, bytes], int] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
-        self.before = BeforeRestart(self.hand)
+        self.key_hands = KeyHands(self.hand)
+        self.before = BeforeRestart(self.key_hands.counted)
         self._given_back = GivenBack()
         self._draining = False
         self._older_ack: OlderAck | None = None
@@ -191,8 +193,8 @@ class DeliveryMachine:
         """Shares out due rows, `wanted` at most; they are in flight from here on."""
         shares = self.share.split(queue, sum(map(len, taken)))
         out: list[Assignment] = []
-        stats, hand = self.queue_stats.of(queue), self.hand(queue)
-        for worker, part in dealt(taken, shares, MAX_DELIVER_TASKS):
+        stats, parts = self.queue_stats.of(queue), dealt(taken, shares, MAX_DELIVER_TASKS)
+        for worker, part, hand in self.key_hands.told_apart(queue, parts):
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from timerd.core.fairness import LimitKeys
 from timerd.core.ordering import OrderKeys
 from timerd.core.partition.reload import Reload
 from timerd.core.taken import QueueKey
@@ -29,6 +30,11 @@ class Memory:
     touched: set[QueueKey] = field(default_factory=set)
     # Whose turn it is among the tasks of one ordering key, over all partitions.
     order_keys: OrderKeys = field(default_factory=OrderKeys)
+    # Whose turn it is among the limit keys of one queue, over all partitions.
+    limit_keys: LimitKeys = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limit_keys = LimitKeys(self.touched)
 
     def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
         """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the

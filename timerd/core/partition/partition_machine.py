@@ -229,6 +229,17 @@ class PartitionMachine:
             queue, limit, until_ms, now_ms, since_ms=self.since_ms, past_ms=past_ms, upto=upto, gates=gates
         )
 
+    def file_due(self, queue: QueueKey, limit: int, now_ms: int) -> None:
+        """Due rows of a queue that has limit keys wait for the turn of these."""
+        self._table.file_due(queue, limit, self.known_ms(now_ms))
+
+    def take_filed(
+        self, rows: RowGroup, now_ms: int, *, expires: bool = True, gates: Sequence[Gate] = ()
+    ) -> Taken | None:
+        """As `take`, of rows whose turn it is."""
+        past_ms = now_ms if expires else 0
+        return self._table.take_filed(rows, now_ms, since_ms=self.since_ms, past_ms=past_ms, gates=gates)
+
     def end(self, ended: Iterable[Ended]) -> tuple[int, list[Ended]]:
         """(lsn that is done when this is durable, what was not open here: it was carried on meanwhile)."""
         return self._table.end(ended)

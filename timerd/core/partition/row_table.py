@@ -184,7 +184,7 @@ class RowTable:
             return RowState.COPY
         if key in rows.left.foreign:
             return RowState.FOREIGN
-        if not (rows.moves.has(key) or rows.waiting.has(key) or key in rows.ordered):
+        if not (rows.moves.has(key) or rows.waiting.has(key) or rows.keyed.has(key) or key in rows.ordered):
             return RowState.ABSENT
         if rows.pending(key) is not None:
             return RowState.PENDING
@@ -302,11 +302,12 @@ class RowTable:
     # -- sending --------------------------------------------------------------------------------------------------
 
     def queues(self) -> Iterable[QueueKey]:
-        return self._rows.waiting.queues()
+        rows = self._rows
+        return {*rows.waiting.queues(), *rows.keyed.queues()} if rows.keyed.rows else rows.waiting.queues()
 
     @property
     def waiting_rows(self) -> int:
-        return self._rows.waiting.rows
+        return self._rows.waiting.rows + self._rows.keyed.rows
 
     @property
     def open_rows(self) -> int:
@@ -316,13 +317,14 @@ class RowTable:
         return self._rows.waiting.next_ms(queue)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
-        return self._rows.waiting.due_rows(queue, until_ms, most)
+        due = self._rows.waiting.due_rows(queue, until_ms, most)
+        return due if due >= most or not self._rows.keyed.rows else min(most, due + self._rows.keyed.rows_of(queue))
 
     def head_key(self, queue: QueueKey, until_ms: int) -> int | None:
         return self._rows.waiting.head_key(queue, until_ms)
 
     def lane_bytes(self, queue: QueueKey) -> int:
-        return self._rows.waiting.lane_bytes(queue)
+        return self._rows.lane_bytes(queue)
 
     def prepare(self, queue: QueueKey, until_ms: int) -> bool:
         """What a take until then would put together is put together now. Returns whether anything was."""
@@ -347,9 +349,21 @@ class RowTable:
         """Opens due rows that may be sent, in order. `gates` are asked after the partition's own ones, and what must
         not be sent becomes what they say. `since_ms`: when the partition was taken over."""
         due = self._pull(queue, limit, until_ms, upto)
-        if due is None:
-            return None
-        taken = self._judged(DueBatch(due, since_ms, past_ms), gates, now_ms)
+        return None if due is None else self._open(DueBatch(due, since_ms, past_ms), gates, now_ms)
+
+    def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> None:
+        """Due rows of the queue wait for the turn of their limit keys."""
+        self._rows.file_due(queue, limit, until_ms)
+
+    def take_filed(
+        self, rows: RowGroup, now_ms: int, *, since_ms: int = 0, past_ms: int = 0, gates: Sequence[Gate] = ()
+    ) -> Taken | None:
+        """As `take`, of rows whose turn it is."""
+        due = Taken.of(self.partition, self._log.token, rows)
+        return self._open(DueBatch(due, since_ms, past_ms), gates, now_ms)
+
+    def _open(self, due: DueBatch, gates: Sequence[Gate], now_ms: int) -> Taken | None:
+        taken = self._judged(due, gates, now_ms)
         if taken is not None:
             self._rows.send(taken, now_ms)
         return taken
@@ -534,7 +548,7 @@ class RowTable:
     def leased_rows(self) -> list[RowKey]:
         """Rows that wait for the end of a lease, of those in memory, whichever holder requeued them."""
         found: list[RowKey] = []
-        for rows in self._rows.waiting.flagged(FLAG_CARRIED):
+        for rows in [*self._rows.waiting.flagged(FLAG_CARRIED), *self._rows.keyed.groups()]:
             leased = [at for at, extra in enumerate(rows.extras, start=1) if extra.lease_until_ms]
             found += rows.select(np.flatnonzero(np.isin(rows.columns["extra"], leased))).keys()
         return found
@@ -615,7 +629,7 @@ class RowTable:
         """What waits since before `limit_ms` goes to its queue's backlog, but for what the gates say; they are asked as
         in `take`."""
         self._rows.waiting.end_holds(limit_ms)
-        self._rows.take_out_ordered(limit_ms)
+        self._rows.take_out(limit_ms)
         for queue in list(self._rows.waiting.queues()):
             while (due := self._pull(queue, batch_rows, limit_ms)) is not None:
                 left = self._judged(DueBatch(due, since_ms, limit_ms), gates, now_ms)
@@ -681,7 +695,7 @@ class RowTable:
     def rests(self) -> bool:
         """Whether no row is here, nor on its way from here to the store."""
         rows = self._rows
-        has_rows = rows.waiting.rows or rows.ordered or rows.open or rows.moves.rows or rows.left.cut
+        has_rows = rows.waiting.rows or rows.keyed.rows or rows.ordered or rows.open or rows.moves.rows or rows.left.cut
         return self.is_idle and not (has_rows or self.reload)
 
     # -- marks ----------------------------------------------------------------------------------------------------
@@ -728,7 +742,7 @@ class RowTable:
     @property
     def others_wait(self) -> bool:
         """Whether anything but a canary waits."""
-        return self._rows.waiting.rows > self._rows.waiting.lane_rows(CANARY)
+        return self._rows.waiting.rows > self._rows.waiting.lane_rows(CANARY) or self._rows.keyed.rows > 0
 
     @property
     def settled_rows(self) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from timerd.core.due_queue import DueQueue, before, split
+from timerd.core.fairness import KeyedRows
 from timerd.core.gates import Gate
 from timerd.core.ordering import OrderedRows
 from timerd.core.partition.copies import CopyGate
@@ -49,6 +50,7 @@ class RowsInHand:
         self.waiting = DueQueue(memory.touched)
         self.open = OpenRows()
         self.ordered = OrderedRows(partition, memory.order_keys, self._give, self.open.is_open)
+        self.keyed = KeyedRows(partition, memory.limit_keys, self._release_all)
         self.outcomes = PendingOutcomes() if outcomes is None else outcomes
         self.moves = MoveBlocks(partition)
         self.met = MetRows()
@@ -95,7 +97,7 @@ class RowsInHand:
 
     def thin_queue(self) -> QueueKey | None:
         """A queue that was cut, and most of what it had in memory is gone."""
-        cut = ((queue, self.waiting.lane_bytes(queue), place[0]) for queue, place in self.left.cut.items())
+        cut = ((queue, self.lane_bytes(queue), place[0]) for queue, place in self.left.cut.items())
         return next((each[0] for each in cut if self._memory.wants_more(*each)), None)
 
     def begin_reload(self, queue: QueueKey) -> int:
@@ -130,6 +132,19 @@ class RowsInHand:
         rows = self.waiting.take(queue, limit, until_ms, upto)
         self._count()
         return rows
+
+    def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> None:
+        """Due rows of a queue that has limit keys wait for the turn of these."""
+        lane_bytes = self.waiting.lane_bytes(queue)
+        rows = self.waiting.take(queue, limit, until_ms)
+        if rows is not None:
+            self.keyed.file(queue, rows, lane_bytes - self.waiting.lane_bytes(queue))
+        self.keyed.tidy()
+        self._count()
+
+    def lane_bytes(self, queue: QueueKey) -> int:
+        """What rows of the queue take that wait, filed or not."""
+        return self.waiting.lane_bytes(queue) + (self.keyed.bytes_of(queue) if self.keyed.rows else 0)
 
     def hold(self, rows: RowGroup, until_ms: int) -> None:
         """Rows that were pulled wait again, and do not come before that instant. Their copies do so too."""
@@ -187,11 +202,13 @@ class RowsInHand:
 
     def waiting_ms(self) -> int | None:
         """Position of the oldest row that waits."""
-        found = self.waiting.oldest_ms(), self.ordered.oldest_ms()
+        found = self.waiting.oldest_ms(), self.ordered.oldest_ms(), self.keyed.oldest_ms()
         return min((ms for ms in found if ms is not None), default=None)
 
-    def take_out_ordered(self, until_ms: int) -> None:
-        """Rows of ordering keys up to that instant are pulled with the others: they are not sent from here."""
+    def take_out(self, until_ms: int) -> None:
+        """Rows of limit keys and of ordering keys up to that instant are pulled with the others: they are not sent from
+        here."""
+        self.keyed.take_out(until_ms)
         self.ordered.take_out(until_ms)
         self._count()
 
@@ -204,6 +221,7 @@ class RowsInHand:
         """The partition is no longer held."""
         self.end_reload()
         self.waiting = DueQueue(self._memory.touched)
+        self.keyed.drop_all()
         self.ordered.drop_all()
         self.open.clear()
         self.moves.rows.clear()
@@ -230,6 +248,8 @@ class RowsInHand:
     def _admit(self, queue: QueueKey, rows: RowGroup) -> None:
         """Keeps the rows, or leaves the end of the queue in the store when its share is used up. Those of ordering keys
         stay: which one is next is known of rows in memory only."""
+        if queue not in self._memory.limit_keys.queues and any(template.limit_key for template in rows.templates):
+            self._memory.limit_keys.queues.add(queue)
         rows, ordered = parted(rows)
         if len(ordered):
             self.ordered.file(self._set_apart(ordered))
@@ -246,11 +266,14 @@ class RowsInHand:
 
     def _withhold(self, queue: QueueKey) -> None:
         """One row is kept whatever its size, so that the queue goes on."""
-        share = self._memory.share_bytes(queue, self.waiting.lane_bytes(queue))
-        if self.waiting.lane_bytes(queue) <= share or self.waiting.lane_rows(queue) == 1:
+        lane_bytes = self.lane_bytes(queue)
+        share = self._memory.share_bytes(queue, lane_bytes)
+        if lane_bytes <= share or self.waiting.lane_rows(queue) == 1:
             return
-        place = self.waiting.lowest(queue, share * 3 // 4)
+        filed_bytes = lane_bytes - self.waiting.lane_bytes(queue)
+        place = self.waiting.lowest(queue, max(0, share * 3 // 4 - filed_bytes))
         self.waiting.cut(queue, *place)
+        self.keyed.leave_in_store(queue, lambda rows: ~before(rows, *place))
         self._give_cut(queue, *place)
         self.left.cut[queue] = min(place, self.left.cut.get(queue, place))
         self._count()
@@ -296,6 +319,10 @@ class RowsInHand:
             if cut is None or bool(before(part, *cut)[0]):
                 self.waiting.add(part)
 
+    def _release_all(self, rows: RowGroup) -> None:
+        """Rows that were filed by their limit keys wait with the others."""
+        self.waiting.add(rows)
+
     def pending(self, key: RowKey) -> Outcome | None:
         """How a row that is not open will end when it is met, where that is settled already."""
         if (found := self.outcomes.of_task(key)) is not None:
@@ -303,7 +330,8 @@ class RowsInHand:
         return Outcome.MOVED if self.moves.is_outlived(key) else self.outcomes.of_row(key)
 
     def _count(self) -> None:
-        now_bytes = self.waiting.size_bytes + self.ordered.size_bytes + len(self.moves.rows) * (ROW.itemsize + 400)
+        filed_bytes = self.ordered.size_bytes + int(self.keyed.size_bytes)
+        now_bytes = self.waiting.size_bytes + filed_bytes + len(self.moves.rows) * (ROW.itemsize + 400)
         self._memory.used_bytes += now_bytes - self._counted_bytes
         self._counted_bytes = now_bytes
 

@@ -16,6 +16,7 @@ from timerd.core.regulation.changing import (
     read_rules,
 )
 from timerd.core.regulation.holds import Holds, labels_of
+from timerd.core.regulation.key_limits import RuleKeyLimits
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.limits import HeldBack, LimitLabels, RuleLimits, Why
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
@@ -35,6 +36,7 @@ __all__ = [
     "LimitLabels",
     "QuotaMeter",
     "RuleChange",
+    "RuleKeyLimits",
     "RuleLimits",
     "Standstills",
     "Use",

@@ -63,7 +63,9 @@ class KnownRules:
     def counts_hands(self) -> bool:
         """Whether there is a limit of what is in hand."""
         limits = [*(rules.limit for rules in self._rules.values()), *(kept.limit for kept in self._limits.values())]
-        return any(limit is not None and limit.max_in_hand for limit in limits)
+        if any(limit is not None and limit.max_in_hand for limit in limits):
+            return True
+        return any(rules.keys is not None and rules.keys.counts_hands() for rules in self._rules.values())
 
     def listed_by(self, name: LimitName) -> Set[QueueKey]:
         """The queues that list a limit."""

@@ -24,16 +24,19 @@ from timerd.model.regulations import Regulation
 
 class Why(StrEnum):
     """What holds a queue back. LIMIT: as many as it allows have started, or are in hand. THROTTLED: what a handler has
-    asked told it to wait. BREAKER: its attempts have failed."""
+    asked told it to wait. BREAKER: its attempts have failed. KEY: as many of its limit key as the queue allows each;
+    SHARE: as many as the share of a key."""
 
     LIMIT = "limit"
     THROTTLED = "throttled"
     BREAKER = "breaker"
+    KEY = "key"
+    SHARE = "share"
 
 
 class HeldBack(NamedTuple):
     """`until_ms`: when the limit lets one more go; infinite: when a worker has ended one. `limit`: its name, empty for
-    the queue's own."""
+    the queue's own; of KEY and SHARE the limit key."""
 
     until_ms: float
     limit: str

@@ -4,10 +4,12 @@ from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.backfills import Backfill, BackfillState
 from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, SlotCost
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
+from timerd.sdk.scheduling.key_rules import KeyLimit, KeyRules, KeyRulesInfo
 from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
 from timerd.sdk.scheduling.moves import Move, Moved
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
-from timerd.sdk.scheduling.queues import BreakerState, QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
+from timerd.sdk.scheduling.queue_limits import QueueLimit
+from timerd.sdk.scheduling.queues import BreakerState, QueueInfo, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -21,6 +23,9 @@ __all__ = [
     "Cycle",
     "CycleMember",
     "Cycles",
+    "KeyLimit",
+    "KeyRules",
+    "KeyRulesInfo",
     "LimitInfo",
     "Limits",
     "Move",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from timerd.sdk.scheduling.key_rules import KeyRules, KeyRulesInfo
+from timerd.sdk.scheduling.queue_limits import QueueLimit, limit_message
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
 from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
 from timerd.sdk.transport import pages
@@ -25,9 +26,6 @@ from timerd.sdk.values import (
 from timerd.v1 import regulation_service_pb2 as pb
 
 _SERVICE = "RegulationService"
-_MOST = 1_000_000
-_RATE = re.compile(r"([0-9]{1,7})/([0-9]{0,5})([smhd])")
-_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class QueueMode(_WireEnum):
@@ -48,29 +46,6 @@ class QueueMode(_WireEnum):
     PAUSED = 2
     DRAINING = 3
     STOPPED = 4
-
-
-@dataclass(frozen=True, slots=True)
-class QueueLimit:
-    """A queue limit says how much is sent, of a queue or of all that list a limit; counted is what starts, retries too.
-
-    Args:
-        max_in_hand: how many deliveries workers have at a time; None for any number.
-        rate: how many start in each period; None for any number.
-        period: how long a period is.
-        burst: how many of the rate may start at once.
-    """
-
-    max_in_hand: int | None
-    rate: int | None
-    period: timedelta
-    burst: int
-
-    @classmethod
-    def of(cls, message: pb.Limit) -> QueueLimit:
-        """The limit says what the message `message` says."""
-        period = message.period.ToTimedelta() if message.HasField("period") else timedelta(seconds=1)
-        return cls(message.max_in_hand or None, message.rate or None, period, message.burst)
 
 
 class BreakerState(_WireEnum):
@@ -107,6 +82,7 @@ class QueueInfo:
             that was asked knows it; None where it is not.
         breaker: the state of its breaker, of the instance that was asked; None where it has none.
         breaker_until: until when its breaker is open, in UTC; None where it is not.
+        keys: how much of each limit key of it is sent; None where nobody has said that.
     """
 
     name: str
@@ -121,6 +97,7 @@ class QueueInfo:
     held_until: datetime | None = None
     breaker: BreakerState | None = None
     breaker_until: datetime | None = None
+    keys: KeyRulesInfo | None = None
 
     @classmethod
     def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
@@ -129,7 +106,8 @@ class QueueInfo:
         limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
         mode, limits = QueueMode(message.mode), tuple(message.limits)
         rest = message.note, message.revision, limit, limits, silent, held_until(message), *_breaker(message)
-        return cls(message.name, message.namespace, mode, until, *rest)
+        keys = KeyRulesInfo.of(message.keys) if message.HasField("keys") else None
+        return cls(message.name, message.namespace, mode, until, *rest, keys)
 
 
 class Queues:
@@ -256,6 +234,7 @@ class Queues:
         max_in_hand: int | None = None,
         limits: Iterable[str] = (),
         breaker: bool = False,
+        keys: KeyRules | None = None,
         revision: int = 0,
         request_id: str | None = None,
     ) -> QueueInfo:
@@ -269,6 +248,8 @@ class Queues:
             max_in_hand: how many deliveries workers have at a time. Default any number.
             limits: names of limits that it shares with other queues (`client.limits`), up to 8. Default none.
             breaker: whether it is left in peace for a while when half of its attempts fail. Default it is not.
+            keys: how much of each limit key is sent. Default the keys take turns, each with up to a half of what is in
+                hand.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
@@ -288,6 +269,8 @@ class Queues:
             request.limit.CopyFrom(limit_message(rate, burst, max_in_hand))
         if breaker:
             request.breaker.SetInParent()
+        if keys is not None:
+            request.keys.CopyFrom(keys.to_proto())
         return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
 
     async def _set(
@@ -354,34 +337,7 @@ def _breaker(message: pb.Queue) -> tuple[BreakerState | None, datetime | None]:
     return BreakerState(breaker.state), until
 
 
-def limit_message(rate: str | None, burst: int | None, max_in_hand: int | None) -> pb.Limit:
-    """Raises InvalidTask."""
-    limit = pb.Limit()
-    if max_in_hand is not None:
-        limit.max_in_hand = whole_number(max_in_hand, "max_in_hand", 1, _MOST)
-    if rate is not None:
-        tasks, period_s = _rate(rate)
-        limit.rate = tasks
-        limit.period.FromSeconds(period_s)
-    if burst is not None:
-        limit.burst = whole_number(burst, "burst", 1, _MOST)
-    return limit
-
-
 def _names(limits: Iterable[str]) -> list[str]:
     if isinstance(limits, str):
         raise invalid(f"`limits` is {limits!r:.60}: give a list of names, as [{limits!r:.60}].", "limits")
     return [name(each, "limits") for each in limits]
-
-
-def _rate(text_of_rate: str) -> tuple[int, int]:
-    """(tasks, seconds)"""
-    found = _RATE.fullmatch(text_of_rate) if isinstance(text_of_rate, str) else None
-    tasks, period_s = (int(found[1]), int(found[2] or 1) * _UNITS_S[found[3]]) if found else (0, 0)
-    if not tasks or not period_s:
-        raise invalid(
-            f"`rate` is {text_of_rate!r:.60}: write one or more tasks in a time, as 100/s, 30/m, 1000/h, "
-            "20/d or 5/10s.",
-            "rate",
-        )
-    return tasks, period_s

@@ -60,6 +60,8 @@ class TaskOptions:
         ordering_key: tasks of the queue with the same one are delivered one at a time, in the order of their due times
             and, where these are the same, of the calls; a text of up to 256 characters. A failed one keeps the others
             waiting for its retries. Default none.
+        limit_key: whose task it is, for example a customer's: the due tasks of a queue are delivered in turn by these,
+            and a queue may limit each (`KeyRules`); a text of up to 256 characters. Default none.
     """
 
     labels: Mapping[str, str] | None = None
@@ -73,6 +75,7 @@ class TaskOptions:
     soft_expire_after: Span | None = None
     keep_result: Span | None = None
     ordering_key: str = ""
+    limit_key: str = ""
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -89,6 +92,7 @@ class TaskKeywords(TypedDict, total=False):
     soft_expire_after: Span | None
     keep_result: Span | None
     ordering_key: str
+    limit_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ class Item:
         soft_expire_after: in place of that of the call.
         keep_result: in place of that of the call.
         ordering_key: in place of that of the call.
+        limit_key: in place of that of the call.
     """
 
     payload: bytes | str
@@ -131,6 +136,7 @@ class Item:
     soft_expire_after: Span | None = None
     keep_result: Span | None = None
     ordering_key: str | None = None
+    limit_key: str | None = None
 
 
 class Template(NamedTuple):
@@ -148,6 +154,7 @@ class Template(NamedTuple):
     soft_expire_after_ms: int | None = None
     keep_result_ms: int | None = None
     ordering_key: str = ""
+    limit_key: str = ""
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -299,6 +306,7 @@ FIELDS: dict[str, Field] = {
     "soft_expire_after": _span("soft_expire_after_ms", "soft_expire_after"),
     "keep_result": _span("keep_result_ms", "keep_result"),
     "ordering_key": _plain("ordering_key", text),
+    "limit_key": _plain("limit_key", text),
 }
 
 
@@ -332,6 +340,7 @@ class TaskInfo:
             time is over.
         result_content_type: what the result is; empty where it was not said.
         ordering_key: tasks of its queue with the same one are delivered one at a time, in order; empty: it has none.
+        limit_key: whose task it is: the due tasks of its queue are delivered in turn by these; empty: it has none.
     """
 
     id: str
@@ -356,6 +365,7 @@ class TaskInfo:
     result: bytes | None = None
     result_content_type: str = ""
     ordering_key: str = ""
+    limit_key: str = ""
 
     @property
     def fire_time(self) -> datetime:
@@ -397,6 +407,7 @@ class TaskInfo:
             result=task.result.value if task.HasField("result") else None,
             result_content_type=task.result.content_type,
             ordering_key=task.ordering_key,
+            limit_key=task.limit_key,
         )
 
 

@@ -42,6 +42,7 @@ class WaitsFor:
         description: the same in a sentence.
         limit: the name of the limit; empty where it is the queue's own, or the reason is another one.
         task_id: the task of the same ordering key that it waits for; empty where that is not known.
+        limit_key: the limit key of the task, where a limit or a share of that holds it back; else empty.
     """
 
     reason: WaitReason
@@ -49,9 +50,11 @@ class WaitsFor:
     description: str
     limit: str = ""
     task_id: str = ""
+    limit_key: str = ""
 
     @classmethod
     def of(cls, message: task_pb2.Waiting) -> WaitsFor:
         """It says what the message `message` says."""
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
-        return cls(WaitReason(message.reason), until, message.description, message.limit, message.task_id)
+        names = message.limit, message.task_id, message.limit_key
+        return cls(WaitReason(message.reason), until, message.description, *names)

@@ -28,8 +28,8 @@ class QueueRules(Protocol):
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
         ...
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
-        """By which limits, and until when, the longest first. None of them: they allow one more now."""
+    def held_back(self, queue: QueueKey, now_ms: int, limit_key: str = "") -> Sequence[HeldBack]:
+        """By which limits, and until when, the longest first. None of them: they allow one more of the key now."""
         ...
 
 
@@ -48,5 +48,5 @@ class NoRules:
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         return now_ms
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
+    def held_back(self, queue: QueueKey, now_ms: int, limit_key: str = "") -> Sequence[HeldBack]:
         return ()

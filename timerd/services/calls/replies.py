@@ -149,6 +149,7 @@ def _describe(task: task_wire.Task, template: Template, fire_at_ms: int) -> None
     task.content_type = template.content_type
     task.priority = template.priority
     task.traceparent = template.traceparent
+    task.limit_key = template.limit_key
     for name, value in template.labels:
         task.labels[name] = value
     task.retry.CopyFrom(retry_policy(template.retry))

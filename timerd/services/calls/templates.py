@@ -25,6 +25,7 @@ MAX_LABEL_VALUE_CHARS = 256
 MAX_CONTENT_TYPE_CHARS = 128
 MAX_TRACEPARENT_CHARS = 128
 MAX_ORDERING_KEY_CHARS = 256
+MAX_LIMIT_KEY_CHARS = 256
 MAX_ATTEMPTS = 65_535
 MAX_BACKOFF_MS = 30 * 86_400_000
 MAX_MULTIPLIER = 100.0
@@ -76,6 +77,7 @@ def _translated(namespace: str, packed: bytes) -> Common:
         expire_after_ms=_span_after(wire, "expire_after"),
         soft_expire_after_ms=_span_after(wire, "soft_expire_after"),
         keep_result_ms=_kept_for(wire),
+        limit_key=plain_text(wire.limit_key, MAX_LIMIT_KEY_CHARS, "limit_key", "limit_key"),
         kept=_EXPIRES_AFTER if wire.HasField("expire_after") else "",
     )
     ordering_key = plain_text(wire.ordering_key, MAX_ORDERING_KEY_CHARS, "ordering_key", "ordering_key")

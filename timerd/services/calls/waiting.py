@@ -25,10 +25,12 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
     opens_ms = rules.opens_ms(queue, now_ms)
     if opens_ms > now_ms:
         return _until_open(queue, opens_ms)
-    if held_back := rules.held_back(queue, now_ms):
+    if held_back := rules.held_back(queue, now_ms, view.template.limit_key):
         return _until_all(queue, held_back)
     if view.behind is not None:
         return _until_key(view, view.behind)
+    if view.template.limit_key:
+        return _until_turn(queue, view.template.limit_key)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
@@ -38,6 +40,14 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
 def _until_key(view: TaskView, behind: TaskId) -> wire.Waiting:
     said = f"The task {behind} comes before it: tasks of the ordering key {view.ordering_key!r} go one at a time."
     return wire.Waiting(reason=wire.WAIT_REASON_KEY, description=said, task_id=str(behind))
+
+
+def _until_turn(queue: QueueKey, limit_key: str) -> wire.Waiting:
+    said = (
+        f"It waits for a free slot of a worker of the queue {queue.queue!r}, whose limit keys take turns, behind what "
+        f"was due before of its own, {limit_key!r}."
+    )
+    return wire.Waiting(reason=wire.WAIT_REASON_SLOT, description=said)
 
 
 def _until_retry(view: TaskView) -> wire.Waiting:
@@ -82,7 +92,27 @@ def _until_tried(queue: QueueKey, held: HeldBack) -> wire.Waiting:
     return wire.Waiting(reason=wire.WAIT_REASON_BREAKER, until=timestamp(until_ms), description=said)
 
 
-_UNTIL = {Why.LIMIT: _until_limit, Why.THROTTLED: _until_held, Why.BREAKER: _until_tried}
+def _until_less_of_key(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    """`held.limit` is the limit key."""
+    of = f"the limit key {held.limit!r} of the queue {queue.queue!r}"
+    if held.until_ms == math.inf:
+        many = "a key's share is" if held.why is Why.SHARE else "the limit of a key allows"
+        said = f"Workers have as many tasks of {of} in hand as {many}."
+        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit_key=held.limit)
+    until_ms = int(held.until_ms)
+    said = f"The rate of {of} allows its next start at {shown(until_ms)}."
+    return wire.Waiting(
+        reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit_key=held.limit
+    )
+
+
+_UNTIL = {
+    Why.LIMIT: _until_limit,
+    Why.THROTTLED: _until_held,
+    Why.BREAKER: _until_tried,
+    Why.KEY: _until_less_of_key,
+    Why.SHARE: _until_less_of_key,
+}
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

@@ -27,6 +27,7 @@ from timerd.services.engine.late_failures import LateFailures
 from timerd.services.engine.loaded import Loaded
 from timerd.services.engine.looking import Looking
 from timerd.services.engine.peer_deliveries import PeerDeliveries
+from timerd.services.engine.taking_turns import TakingTurns
 from timerd.services.engine.verbs import LOOKED_FOR_MS, Late, Otherwise, State
 from timerd.services.engine.waits import wait_for_all
 from timerd.services.holding.engine_time import EngineTime
@@ -70,6 +71,8 @@ class SchedulerFiring:
         self.late_failures = LateFailures(scheduler, store, self._elsewhere, self._redelivery_guard, secret, peers)
         redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms)
         self._gates = (redelivery, *gates, self._key_gate())
+        self._turns = TakingTurns(scheduler, self._loaded, self._heard, MOST_KEPT_BACK)
+        scheduler.deliveries.machine.key_hands.queues = self._turns.keys.queues
         # Where there are other instances, a task may have been written into two partitions.
         self._in_hand: InHand | None = scheduler.deliveries.machine.places if peers is not None else None
 
@@ -80,8 +83,10 @@ class SchedulerFiring:
         return int(self._time.exact_ms())
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
-        taken: list[Taken] = []
         admission = Admission(self._gates if self._in_hand is None else (*self._gates, InHandGate(self._in_hand)))
+        if queue in self._turns.keys.queues:
+            return self._turns.take(queue, limit, now_ms, admission)
+        taken: list[Taken] = []
         while limit > 0 and admission.kept_back < MOST_KEPT_BACK and (heads := self._loaded.heads(queue, now_ms)):
             machine, most, upto = heads[0][1], limit, LAST
             if len(heads) > 1:
@@ -89,13 +94,17 @@ class SchedulerFiring:
             expires = not self._redelivery_guard.is_active(now_ms)
             batch = machine.take(queue, most, now_ms, expires=expires, upto=upto, gates=(admission,))
             if admission.news:
-                self._redelivery_guard.carried(machine, admission.requeued())
-                admission.news.clear()
-                self._scheduler.held.settle_soon(machine)
+                self._heard(machine, admission)
             if batch is not None:
                 taken.append(batch)
                 limit -= len(batch)
         return taken
+
+    def _heard(self, machine: PartitionMachine, admission: Admission) -> None:
+        """What the gates of the instance have said of its rows."""
+        self._redelivery_guard.carried(machine, admission.requeued())
+        admission.news.clear()
+        self._scheduler.held.settle_soon(machine)
 
     def prepare(self, queue: QueueKey, until_ms: int) -> None:
         self._loaded.prepare(queue, until_ms)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from timerd.core.partition import PartitionMachine, Phase
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, scope_of
@@ -11,6 +13,7 @@ from timerd.services.holding.scheduler import Scheduler
 class Loaded:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
+        self.limit_keys = scheduler.memory.limit_keys
 
     def is_opening(self, queue: QueueKey) -> bool:
         """Its backlog is being loaded, which comes first."""
@@ -20,14 +23,15 @@ class Loaded:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         if self.is_opening(queue):
             return None
-        found = (machine.next_ms(queue) for machine in self._giving(queue))
-        return min((ms for ms in found if ms is not None), default=None)
+        found = (machine.next_ms(queue) for machine in self.giving(queue))
+        next_ms = min((ms for ms in found if ms is not None), default=None)
+        return self._in_turn_ms(queue, next_ms) if queue in self.limit_keys.queues else next_ms
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         if self.is_opening(queue):
             return 0
         found = 0
-        for machine in self._giving(queue):
+        for machine in self.giving(queue):
             found += machine.due_rows(queue, until_ms, most)
             if found >= most:
                 return most
@@ -36,7 +40,10 @@ class Loaded:
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
         if self.is_opening(queue):
             return None
-        return min((key for key, _ in self._keys(queue, now_ms)), default=None)
+        orders = [key for key, _ in self._keys(queue, now_ms)]
+        if queue in self.limit_keys.queues and (order := self.limit_keys.head_order(queue)) is not None:
+            orders.append(order)
+        return min(orders, default=None)
 
     def heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
         """Who has something due, the first to give first; nobody while the backlog is being loaded."""
@@ -44,13 +51,21 @@ class Loaded:
 
     def prepare(self, queue: QueueKey, until_ms: int) -> None:
         """In one partition: what there is in others waits for its turn, or is put together when it is taken."""
-        any(machine.prepare(queue, until_ms) for machine in self._giving(queue))
+        any(machine.prepare(queue, until_ms) for machine in self.giving(queue))
+
+    def _in_turn_ms(self, queue: QueueKey, next_ms: int | None) -> int | None:
+        """The earlier one of that and of when something filed may be sent, which is never before 0."""
+        filed_ms = self.limit_keys.next_ms(queue)
+        if filed_ms == math.inf:
+            return next_ms
+        due_ms = int(max(0.0, filed_ms))
+        return due_ms if next_ms is None else min(next_ms, due_ms)
 
     def _keys(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        keys = [(m.head_key(queue, now_ms), m) for m in self._giving(queue)]
+        keys = [(m.head_key(queue, now_ms), m) for m in self.giving(queue)]
         return [(key, m) for key, m in keys if key is not None]
 
-    def _giving(self, queue: QueueKey) -> list[PartitionMachine]:
+    def giving(self, queue: QueueKey) -> list[PartitionMachine]:
         """A partition that still loads has rows and keeps them. What is another queue's backlog is not looked at."""
         by_scope = self._scheduler.machines.by_scope
         machines = list(by_scope.get(TIME_SCOPE, {}).values())

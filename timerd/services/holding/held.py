@@ -53,6 +53,11 @@ class Machines(dict[Partition, PartitionMachine]):
         if not machines:
             del self.by_scope[partition.scope]
 
+    def gives(self, partition: Partition) -> bool:
+        """Whether its rows are sent now."""
+        machine = self.get(partition)
+        return machine is not None and machine.phase is Phase.HOT
+
     def clear(self) -> None:
         self.changes += 1
         self.by_scope.clear()

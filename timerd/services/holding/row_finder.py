@@ -33,13 +33,13 @@ class RowFinder:
         prefix, item = key.digest[:12], int.from_bytes(key.digest[12:], "big")
         return TaskId(home_ms, shard, template.scope, template.priority, prefix, item, b"")
 
-    async def queue_of(self, partition: Partition, key: RowKey) -> QueueKey | None:
-        """Of a delivery's task, by the row that was sent. None: it is there no more."""
+    async def owner_of(self, partition: Partition, key: RowKey) -> tuple[QueueKey, str] | None:
+        """The queue and the limit key of a delivery's task, by the row that was sent. None: it is there no more."""
         found = (await self._store.find(partition, [(key.position_ms, key.digest)]))[0]
         if not len(found.rows):
             return None
         template = found.rows.template_of(0)
-        return QueueKey(template.namespace, template.queue)
+        return QueueKey(template.namespace, template.queue), template.limit_key
 
     async def look(self, partition: Partition, key: RowKey) -> Located | None:
         """The row that waits in the place of this delivery. None: it ended, or another attempt took over."""

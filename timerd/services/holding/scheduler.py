@@ -83,6 +83,7 @@ class Scheduler:
         self.hand_over = HandOver(held, self.membership, store, prolonging, self.procedures.others)
         self.read_through = ReadThrough(held.machines, self.hand_over.is_mine)
         memory.order_keys.on_given(held.wake)
+        memory.limit_keys.on_given(held.wake, held.machines.gives)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effect_runner = EffectRunner(

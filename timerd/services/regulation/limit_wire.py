@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from timerd.model.errors import Invalid
 from timerd.model.named_limits import MOST_LISTED
-from timerd.model.regulations import QueueLimit
+from timerd.model.regulations import DEFAULT_SHARE, MOST_OVERRIDES, KeyRules, QueueLimit
 from timerd.services.calls.due_times import duration_ms
-from timerd.services.calls.fields import quoted
+from timerd.services.calls.fields import plain_text, quoted
 from timerd.services.calls.replies import duration
+from timerd.services.calls.templates import MAX_LIMIT_KEY_CHARS
 from timerd.v1 import regulation_service_pb2 as wire
 
 MOST = 1_000_000
@@ -66,6 +67,42 @@ def listed_of(names: Sequence[str]) -> tuple[str, ...]:
     if len(found) > MOST_LISTED:
         raise Invalid(f"The queue lists {len(found):,} limits: at most {MOST_LISTED} are allowed.", "limits")
     return found
+
+
+def keys_of(given: wire.KeyRules) -> KeyRules:
+    """Raises Invalid."""
+    if not 0 <= given.share <= 1:
+        raise Invalid(f"The share is {given.share:g}: give more than 0, up to 1, or 0 for a half.", "keys.share")
+    if len(given.overrides) > MOST_OVERRIDES:
+        raise Invalid(
+            f"There are {len(given.overrides):,} overrides: at most {MOST_OVERRIDES:,} are allowed.", "keys.overrides"
+        )
+    overrides: dict[str, QueueLimit | None] = {}
+    for at, each in enumerate(given.overrides):
+        path = f"keys.overrides[{at}]"
+        limit_key = plain_text(each.limit_key, MAX_LIMIT_KEY_CHARS, "limit_key", f"{path}.limit_key")
+        if limit_key in overrides:
+            raise Invalid(f"The limit_key {quoted(limit_key)} has two overrides: give one.", f"{path}.limit_key")
+        overrides[limit_key] = _limit_in(each.limit, path) if each.HasField("limit") else None
+    limit = _limit_in(given.limit, "keys") if given.HasField("limit") else None
+    return KeyRules(limit, tuple(overrides.items()), given.share or DEFAULT_SHARE)
+
+
+def _limit_in(given: wire.Limit, path: str) -> QueueLimit:
+    """Raises Invalid."""
+    try:
+        return limit_of(given)
+    except Invalid as error:
+        raise Invalid(str(error), f"{path}.{error.field}", error.reason) from None
+
+
+def wire_of_keys(keys: KeyRules) -> wire.KeyRules:
+    shown = wire.KeyRules(share=keys.share)
+    if keys.limit is not None:
+        shown.limit.CopyFrom(wire_of_limit(keys.limit))
+    for limit_key, limit in keys.overrides:
+        shown.overrides.add(limit_key=limit_key, limit=None if limit is None else wire_of_limit(limit))
+    return shown
 
 
 def wire_of_limit(limit: QueueLimit) -> wire.Limit:

@@ -1,4 +1,4 @@
-"""Deliveries that workers brought from before a restart: their queues are looked up, so that limits count them."""
+"""Deliveries that workers brought from before a restart: their queues and keys are looked up, for limits count them."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ TOGETHER = 100
 
 
 class Placing:
-    """`queue_of`: of the task of a delivery, None where its row is gone."""
+    """`owner_of`: the queue and the limit key of a delivery's task, None where its row is gone."""
 
     def __init__(
         self,
         brought: BroughtBack,
-        queue_of: Callable[[Partition, RowKey], Awaitable[QueueKey | None]],
+        owner_of: Callable[[Partition, RowKey], Awaitable[tuple[QueueKey, str] | None]],
         now_ms: Callable[[], int],
     ) -> None:
         self._brought = brought
-        self._queue_of = queue_of
+        self._owner_of = owner_of
         self._now_ms = now_ms
 
     def begin(self) -> None:
@@ -40,13 +40,13 @@ class Placing:
         """Looks up all that came. Raises StoreUnavailable, and what is left is looked up the next time."""
         waiting = iter(self._brought.unplaced())
         while some := list(islice(waiting, TOGETHER)):
-            queues = await asyncio.gather(*(self._queue(place.partition, place.key) for _, place in some))
-            for (delivery_id, _), queue in zip(some, queues, strict=True):
-                self._brought.place(delivery_id, queue)
+            owners = await asyncio.gather(*(self._owner(place.partition, place.key) for _, place in some))
+            for (delivery_id, _), owner in zip(some, owners, strict=True):
+                self._brought.place(delivery_id, *(owner or (None, "")))
 
-    async def _queue(self, partition: Partition, key: RowKey) -> QueueKey | None:
+    async def _owner(self, partition: Partition, key: RowKey) -> tuple[QueueKey, str] | None:
         """Of one that cannot be read nothing is sent either."""
         try:
-            return await self._queue_of(partition, key)
+            return await self._owner_of(partition, key)
         except (CorruptRow, NotUnderstood):
             return None

@@ -11,6 +11,7 @@ from timerd.core.regulation import (
     Identity,
     KnownRules,
     RuleChange,
+    RuleKeyLimits,
     RuleLimits,
     Standstills,
     change_rules,
@@ -45,7 +46,7 @@ _UNDERSTANDING = {
 class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
     `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted.
-    `still`: what holds queues back beside their rules."""
+    `still`: what holds queues back beside their rules. `keys`: what their limit keys may do, where that is counted."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class Regulating:
         boot_ms: Callable[[], float],
         still: Standstills,
         placing: Placing | None = None,
+        keys: RuleKeyLimits | None = None,
     ) -> None:
         self.known = known
         self.still = still
@@ -68,6 +70,7 @@ class Regulating:
         self._opened = opened
         self._boot_ms = boot_ms
         self._placing = placing
+        self.keys = keys
         self._read_at_ms = -float("inf")
 
     # -- what this instance goes by -------------------------------------------------------------------------------
@@ -111,7 +114,10 @@ class Regulating:
     def _open(self, queues: Collection[QueueKey]) -> None:
         """And all that were held back by limits: these may be others by now."""
         if queues:
-            self._opened({*queues, *self.limits.changed()})
+            opened = {*queues, *self.limits.changed()}
+            if self.keys is not None:
+                self.keys.opened(opened)
+            self._opened(opened)
 
     def check_intake(self, queue: QueueKey, now_ms: int) -> None:
         """Raises QueueShut where the queue takes no new tasks in, and Unavailable where that is not known yet."""
@@ -129,10 +135,11 @@ class Regulating:
         """When rows of the queue may be sent, as far as its rules go."""
         return self.known.opens_ms(queue, now_ms)
 
-    def held_back(self, queue: QueueKey, now_ms: int) -> Sequence[HeldBack]:
-        """By what, and until when, the longest first. None of them: it allows one more now."""
-        still = self.still.held_back(queue, now_ms)
-        return sorted([*self.limits.held_back(queue, now_ms), *([still] if still is not None else [])], reverse=True)
+    def held_back(self, queue: QueueKey, now_ms: int, limit_key: str = "") -> Sequence[HeldBack]:
+        """By what, and until when, the longest first. None of them: it allows one more of the key now."""
+        keyed = self.keys.held_back(queue, limit_key, now_ms) if self.keys is not None else None
+        others = [each for each in (self.still.held_back(queue, now_ms), keyed) if each is not None]
+        return sorted([*self.limits.held_back(queue, now_ms), *others], reverse=True)
 
     def held_until_ms(self, queue: QueueKey, limit: str, now_ms: int) -> int | None:
         """By a handler that was throttled; `limit`: empty for the queue's own. None: it is not held."""

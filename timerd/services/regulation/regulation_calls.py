@@ -15,14 +15,14 @@ from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
 from timerd.model.named_limits import LimitName
-from timerd.model.regulations import Mode, QueueLimit, Regulation
+from timerd.model.regulations import Mode, Regulation
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
-from timerd.services.regulation.limit_wire import limit_of, listed_of, wire_of_limit
+from timerd.services.regulation.limit_wire import keys_of, limit_of, listed_of, wire_of_keys, wire_of_limit
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
 from timerd.v1 import regulation_service_pb2 as wire
@@ -89,13 +89,14 @@ class RegulationCalls:
     async def put(self, request: wire.PutQueueRequest) -> wire.PutQueueResponse:
         queue, limits = _queue_of(request), listed_of(request.limits)
         limit = limit_of(request.limit) if request.HasField("limit") else None
-        if limit is not None or limits:
+        keys = keys_of(request.keys) if request.HasField("keys") else None
+        if limit is not None or limits or keys is not None:
             self._regulating.check_single()
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutQueueResponse:
-            is_broken = request.HasField("breaker")
-            change, call = partial(_with_limits, limit=limit, limits=limits, breaker=is_broken), call_hash(request)
+            asked = Regulation(limit=limit, limits=limits, breaker=request.HasField("breaker"), keys=keys)
+            change, call = partial(_with_limits, asked=asked), call_hash(request)
             async with self._limiting.listing([LimitName(queue.namespace, each) for each in limits]):
                 rules, _ = await self._regulating.change(queue, call, request.revision, change)
             return wire.PutQueueResponse(queue=self._shown(queue, rules))
@@ -114,6 +115,8 @@ class RegulationCalls:
         if rules.limit is not None:
             shown.limit.CopyFrom(wire_of_limit(rules.limit))
         shown.limits.extend(rules.limits)
+        if rules.keys is not None:
+            shown.keys.CopyFrom(wire_of_keys(rules.keys))
         if rules.breaker:
             shown.breaker.CopyFrom(self._breaker(queue))
         held_ms = self._regulating.held_until_ms(queue, "", self._now_ms())
@@ -156,8 +159,8 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
     return replace(rules, mode=asked.mode, until_ms=asked.until_ms, note=asked.note)
 
 
-def _with_limits(rules: Regulation, limit: QueueLimit | None, limits: tuple[str, ...], breaker: bool) -> Regulation:
-    return replace(rules, limit=limit, limits=limits, breaker=breaker)
+def _with_limits(rules: Regulation, asked: Regulation) -> Regulation:
+    return replace(rules, limit=asked.limit, limits=asked.limits, breaker=asked.breaker, keys=asked.keys)
 
 
 def call_hash(request: Any) -> str:  # noqa: ANN401 - each call has its own

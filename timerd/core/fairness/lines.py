@@ -1,0 +1,134 @@
+"""The due rows of one limit key, over all partitions: arrays of row numbers in the order of firing, and a cursor each.
+
+A row costs some twenty bytes here beside its columns and payload, and a key that has something due some hundreds; a key
+without any costs nothing.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.taken import QueueKey
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.model.task import PRIORITY_MS
+
+FiledNumbers = npt.NDArray[np.intp]
+_RUNS = count()
+
+
+class FiledHome(Protocol):
+    """Where rows wait that are filed by their limit keys: one partition."""
+
+    partition: Partition
+
+    def lose(self, chunk: FiledChunk, rows: int) -> None:
+        """So many of the chunk wait there no more."""
+        ...
+
+    def give_back(self, chunk: FiledChunk) -> None:
+        """What is left of the chunk waits with the rows that are not filed."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class FiledChunk:
+    """Rows that were filed together. `order`: by what each goes within its key. `left`: a one for each row that waits
+    here still."""
+
+    home: FiledHome
+    queue: QueueKey
+    rows: RowGroup
+    order: npt.NDArray[np.int64]
+    left: bytearray
+    count: int
+    row_bytes: float
+
+    @classmethod
+    def of(cls, home: FiledHome, queue: QueueKey, rows: RowGroup, size_bytes: int) -> FiledChunk:
+        levels = np.array([template.priority for template in rows.templates], np.int64)
+        order = rows.columns["position_ms"] - PRIORITY_MS * levels[rows.columns["template"]]
+        return cls(home, queue, rows, order, bytearray(b"\1" * len(rows)), len(rows), size_bytes / len(rows))
+
+    def limit_key(self, row: int) -> str:
+        return self.rows.template_of(row).limit_key
+
+    def numbers(self) -> FiledNumbers:
+        """Of the rows that are left."""
+        return np.flatnonzero(np.frombuffer(self.left, np.uint8))
+
+    def remove(self, row: int) -> None:
+        self.left[row] = 0
+        self.count -= 1
+        self.home.lose(self, 1)
+
+
+@dataclass(slots=True, eq=False)
+class KeyRun:
+    """Rows of one key in a chunk, in the order of firing; those before `cursor` are gone."""
+
+    chunk: FiledChunk
+    rows: FiledNumbers
+    cursor: int = 0
+
+    def head(self) -> int | None:
+        """The first row that is left; None: none is."""
+        left, rows = self.chunk.left, self.rows
+        while self.cursor < len(rows):
+            if left[row := int(rows[self.cursor])]:
+                return row
+            self.cursor += 1
+        return None
+
+
+@dataclass(slots=True, eq=False)
+class KeyLine:
+    """One key. `tag`: the key of the least one is next. `room`: what it may still send in the take of that number, and
+    `picked` what it has been given in it. `is_shared`: nothing but its share keeps it back."""
+
+    limit_key: str
+    tag: float
+    runs: list[tuple[int, int, KeyRun]] = field(default_factory=list)
+    rows: int = 0
+    is_ready: bool = False
+    is_shared: bool = False
+    take: int = 0
+    room: int = 0
+    picked: int = 0
+
+    def add(self, run: KeyRun) -> None:
+        heapq.heappush(self.runs, (int(run.chunk.order[run.rows[0]]), next(_RUNS), run))
+        self.rows += len(run.rows)
+
+    def head(self) -> tuple[FiledChunk, int] | None:
+        """Its next row; None: nothing waits."""
+        while self.runs:
+            order, number, run = self.runs[0]
+            row = run.head()
+            if row is None:
+                heapq.heappop(self.runs)
+            elif (now := int(run.chunk.order[row])) != order:
+                heapq.heapreplace(self.runs, (now, number, run))
+            else:
+                return run.chunk, row
+        return None
+
+
+def runs_of(chunk: FiledChunk) -> dict[str, KeyRun]:
+    """Its rows by their limit keys."""
+    names = [template.limit_key for template in chunk.rows.templates]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    kinds = np.array([numbers[name] for name in names])[chunk.rows.columns["template"]]
+    # Stable sorts: what is of the same instant stays in the order in which it would have fired.
+    order = np.argsort(chunk.order, kind="stable")
+    order = order[np.argsort(kinds[order], kind="stable")]
+    ends = np.flatnonzero(np.diff(kinds[order])) + 1
+    parts = np.split(order, ends)
+    by_number = list(numbers)
+    return {by_number[int(kinds[part[0]])]: KeyRun(chunk, part) for part in parts}

@@ -1,0 +1,146 @@
+"""What the rules of a queue allow each of its limit keys: so many in hand, so many starts, and its share of the queue.
+
+A key of which nothing is in hand, and whose rate allows its whole burst, is kept nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from timerd.core.dispatch import DeliveryMachine
+from timerd.core.fairness import KeyRoom, LimitKeys
+from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.limits import HeldBack, Why
+from timerd.core.regulation.rate import RateLimit
+from timerd.core.taken import QueueKey
+from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit
+
+UNBOUNDED = 1 << 30
+# Rates that are kept before those are looked for that may be forgotten.
+SLACK_RATES = 1_024
+# Until what workers have from before a restart has been looked up.
+LOOK_MS = 100
+
+
+class _KeysApplied(NamedTuple):
+    """`own`: limits of keys that have another one than the others."""
+
+    keys: KeyRules
+    own: dict[str, QueueLimit | None]
+    began_ms: int
+
+
+class _Rate(NamedTuple):
+    limit: QueueLimit
+    rate: RateLimit
+
+
+class RuleKeyLimits:
+    """Implements core.fairness.KeyLimits, on an instance that is alone."""
+
+    def __init__(self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys) -> None:
+        self._known = known
+        self._machine = machine
+        self._hands = machine.key_hands
+        self._keys = keys
+        self._applied: dict[QueueKey, _KeysApplied] = {}
+        self._rates: dict[tuple[QueueKey, str], _Rate] = {}
+        self._prune_at = SLACK_RATES
+        keys.goes_by(self)
+
+    def rules(self, queue: QueueKey) -> object:
+        return self._known.of(queue).keys
+
+    def share(self, queue: QueueKey) -> int:
+        rules = self._known.of(queue)
+        share = rules.keys.share if rules.keys is not None else DEFAULT_SHARE
+        if share >= 1:
+            return UNBOUNDED
+        whole = rules.limit.max_in_hand if rules.limit is not None else 0
+        if not whole:
+            hand = self._machine.known_hand(queue)
+            whole = self._machine.wanted(queue) + (hand.open if hand is not None else 0)
+        # Of 7 % of 100 it is 7, whatever the last digit of a float says.
+        return max(1, math.ceil(round(share * whole, 6)))
+
+    def room(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
+        in_hand = self._hands.open(queue, limit_key) + picked
+        limit = self._limit(queue, limit_key, now_ms)
+        # Tasks that nobody told apart are no customer's.
+        shared = self.share(queue) - in_hand if limit_key else UNBOUNDED
+        if limit is None:
+            return KeyRoom(max(0, shared), math.inf, is_shared=True)
+        if limit.max_in_hand and (known_ms := self._doubt_ms(queue, now_ms)) > now_ms:
+            return KeyRoom(0, known_ms)
+        own = limit.max_in_hand - in_hand if limit.max_in_hand else UNBOUNDED
+        if min(own, shared) <= 0:
+            return KeyRoom(0, math.inf, is_shared=own > 0)
+        rate = self._rate(queue, limit_key, limit, now_ms)
+        if rate is None:
+            return KeyRoom(min(own, shared), now_ms)
+        return KeyRoom(min(own, shared, rate.free(now_ms)), rate.next_ms(now_ms))
+
+    def sent(self, queue: QueueKey, limit_key: str, tasks: int, now_ms: int) -> None:
+        limit = self._limit(queue, limit_key, now_ms)
+        rate = self._rate(queue, limit_key, limit, now_ms) if limit is not None else None
+        if rate is not None:
+            rate.sent(tasks, now_ms)
+
+    def on_less(self, queue: QueueKey, limit_key: str, told: Callable[[], None]) -> None:
+        self._hands.of(queue, limit_key).on_less = told
+
+    def opened(self, queues: Iterable[QueueKey]) -> None:
+        """Their rules are other ones."""
+        for queue in queues:
+            self._keys.opened(queue)
+
+    def held_back(self, queue: QueueKey, limit_key: str, now_ms: int) -> HeldBack | None:
+        """By the key's own limit or share. None: it may send one more now."""
+        if queue not in self._keys.queues:
+            return None
+        room = self.room(queue, limit_key, 0, now_ms)
+        return None if room.tasks else HeldBack(room.next_ms, limit_key, Why.SHARE if room.is_shared else Why.KEY)
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _limit(self, queue: QueueKey, limit_key: str, now_ms: int) -> QueueLimit | None:
+        keys = self._known.of(queue).keys
+        if keys is None:
+            return None
+        applied = self._applied.get(queue)
+        if applied is None or applied.keys is not keys:
+            applied = self._applied[queue] = _KeysApplied(keys, dict(keys.overrides), now_ms)
+        return applied.own.get(limit_key, keys.limit)
+
+    def _doubt_ms(self, queue: QueueKey, now_ms: int) -> float:
+        """Until when nobody knows what workers have from before a restart."""
+        if not self._known.is_from_before(queue):
+            return now_ms
+        known_ms = self._machine.before.brought.doubt_ms(now_ms)
+        return now_ms + LOOK_MS if known_ms == math.inf else known_ms
+
+    def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
+        """What was sent counts on under another rate."""
+        if not limit.rate:
+            return None
+        found = self._rates.get((queue, limit_key))
+        if found is not None and found.limit is limit:
+            return found.rate
+        rate = found.rate.changed(limit, now_ms) if found is not None else self._new_rate(queue, limit, now_ms)
+        self._rates[queue, limit_key] = _Rate(limit, rate)
+        if len(self._rates) > self._prune_at:
+            self._prune(now_ms)
+        return rate
+
+    def _new_rate(self, queue: QueueKey, limit: QueueLimit, now_ms: int) -> RateLimit:
+        """Of a key of which nothing is known: as after a start, where it may have been sent before that."""
+        since_ms = now_ms - self._applied[queue].began_ms
+        is_known = not self._known.is_from_before(queue) or since_ms * limit.rate >= limit.burst * limit.period_ms
+        return RateLimit(limit, now_ms, is_full=is_known)
+
+    def _prune(self, now_ms: int) -> None:
+        """A rate that allows its whole burst says what a new one does."""
+        self._rates = {name: each for name, each in self._rates.items() if each.rate.free(now_ms) < each.limit.burst}
+        self._prune_at = 2 * len(self._rates) + SLACK_RATES

@@ -1,0 +1,90 @@
+"""Rules of the limit keys of a queue: how much of each is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from timerd.sdk.scheduling.queue_limits import QueueLimit, limit_message
+from timerd.sdk.values import invalid, text
+from timerd.v1 import regulation_service_pb2 as pb
+
+MOST_OVERRIDES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class KeyLimit:
+    """A key limit says how much of one limit key is sent; one without any value is no limit.
+
+    Args:
+        rate: how many of its tasks start in a time, retries counted: "100/s", "30/m". Default any.
+        burst: how many of the rate may start at once. Default what it gives in 100 ms, at least 1.
+        max_in_hand: how many of its deliveries workers have at a time. Default any number.
+    """
+
+    rate: str | None = None
+    burst: int | None = None
+    max_in_hand: int | None = None
+
+    def to_proto(self) -> pb.Limit | None:
+        """The message that says the same; None: it is no limit."""
+        values = self.rate, self.burst, self.max_in_hand
+        return None if values == (None, None, None) else limit_message(*values)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRules:
+    """Key rules say how much of each limit key of a queue is sent.
+
+    Args:
+        limit: of each key. Default none.
+        overrides: in its place, of some keys, by key; up to 1,000. Default none.
+        share: at most this part of what the queue may have in hand is one key's, one delivery at least: more than 0, up
+            to 1. Default a half.
+    """
+
+    limit: KeyLimit = KeyLimit()
+    overrides: Mapping[str, KeyLimit] = field(default_factory=dict)
+    share: float | None = None
+
+    def to_proto(self) -> pb.KeyRules:
+        """The message that says the same. Raises InvalidTask."""
+        overrides = [
+            pb.KeyOverride(limit_key=text(key, "limit_key"), limit=limit.to_proto())
+            for key, limit in self.overrides.items()
+        ]
+        if len(overrides) > MOST_OVERRIDES:
+            raise invalid(f"`overrides` has {len(overrides):,} keys: give up to {MOST_OVERRIDES:,}.", "overrides")
+        return pb.KeyRules(limit=self.limit.to_proto(), overrides=overrides, share=_share(self.share))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRulesInfo:
+    """A key rules info shows how much of each limit key of a queue is sent.
+
+    Args:
+        limit: of each key; None for any number.
+        overrides: in its place, of some keys; None for no limit.
+        share: at most this part of what the queue may have in hand is one key's.
+    """
+
+    limit: QueueLimit | None
+    overrides: Mapping[str, QueueLimit | None]
+    share: float
+
+    @classmethod
+    def of(cls, message: pb.KeyRules) -> KeyRulesInfo:
+        """The info says what the message `message` says."""
+        limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
+        overrides = {
+            each.limit_key: QueueLimit.of(each.limit) if each.HasField("limit") else None for each in message.overrides
+        }
+        return cls(limit, overrides, message.share)
+
+
+def _share(share: float | None) -> float:
+    if share is None:
+        return 0.0
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise invalid(f"`share` is {share!r:.60}: give more than 0, up to 1.", "share")
+    return float(share)

@@ -1,0 +1,73 @@
+"""Due rows of a queue that has limit keys, in turn: they are filed by key, and a take picks of each what it may."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import groupby
+
+import numpy as np
+
+from timerd.core.dispatch import Admission
+from timerd.core.fairness import KeyTurn, Pick
+from timerd.core.partition import PartitionMachine
+from timerd.core.taken import QueueKey, Taken
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup, concat
+from timerd.services.engine.loaded import Loaded
+from timerd.services.holding.scheduler import Scheduler
+
+# So many are filed of a partition in one take: about a millisecond. What is due beyond that is filed by the next ones.
+FILED_AT_ONCE = 4_096
+GatesHeard = Callable[[PartitionMachine, Admission], None]
+
+
+class TakingTurns:
+    """`heard`: of what the gates have said of a partition. `most_kept_back`: with so many rows that gates object to a
+    take is over."""
+
+    def __init__(self, scheduler: Scheduler, loaded: Loaded, heard: GatesHeard, most_kept_back: int) -> None:
+        self._machines, self._guard = scheduler.machines, scheduler.deliveries.guard
+        self._loaded = loaded
+        self._heard = heard
+        self._most_kept_back = most_kept_back
+        self.keys = scheduler.memory.limit_keys
+
+    def take(self, queue: QueueKey, limit: int, now_ms: int, admission: Admission) -> list[Taken]:
+        if self._loaded.is_opening(queue):
+            return []
+        for machine in self._loaded.giving(queue):
+            machine.file_due(queue, FILED_AT_ONCE, now_ms)
+        turn, taken = self.keys.turn(queue, now_ms), list[Taken]()
+        try:
+            while limit > 0 and admission.kept_back < self._most_kept_back and (picks := turn.pick(limit)):
+                batches = list(self._sent(picks, now_ms, admission, turn))
+                taken += batches
+                limit -= sum(map(len, batches))
+        finally:
+            turn.end()
+        return taken
+
+    def _sent(self, picks: list[Pick], now_ms: int, admission: Admission, turn: KeyTurn) -> Iterator[Taken]:
+        """What of the picks may be sent; the turn is told."""
+        sent: Counter[str] = Counter()
+        for partition, rows in _by_partition(picks):
+            machine, expires = self._machines[partition], not self._guard.is_active(now_ms)
+            batch = machine.take_filed(rows, now_ms, expires=expires, gates=(admission,))
+            if admission.news:
+                self._heard(machine, admission)
+            if batch is not None:
+                sent.update(batch.rows.template_of(row).limit_key for row in range(len(batch)))
+                yield batch
+        turn.taken(sent)
+
+
+def _by_partition(picks: list[Pick]) -> Iterator[tuple[Partition, RowGroup]]:
+    """Rows of one key lie side by side: they are delivered together."""
+    picks = sorted(picks, key=lambda pick: (pick[0].home.partition, id(pick[0]), pick[0].limit_key(pick[1])))
+    for partition, own in groupby(picks, key=lambda pick: pick[0].home.partition):
+        parts = [
+            chunk.rows.select(np.array([row for _, row in some], np.intp))
+            for chunk, some in groupby(own, key=lambda pick: pick[0])
+        ]
+        yield partition, concat(parts)
