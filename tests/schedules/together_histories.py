@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from tests.property.world import done
-from tests.schedules.histories import AGAIN, END_MS, History, Process
+from tests.schedules.histories import AGAIN, END_MS, History, Process, parts_of, whole_of
 from timerd.adapters.memory import MemoryStore
 from timerd.core.protocol import NOT_ENDED, AppendRows, Ending, FindSettledMany, Request, TryCasMany
 from timerd.core.schedules import changes
@@ -183,7 +183,7 @@ class TogetherHistory:
             case FindSettledMany(_, keys):
                 return [self._ending(key) for key in keys]
             case _:
-                return first._perform(process, request)
+                return whole_of(request, [first._perform(process, each) for each in parts_of(request)])
 
     def _member_of(self, change: Cas) -> History:
         return next(member for member in self.all if member.name.key == change.key)
