@@ -4,6 +4,7 @@ account. On memory and on SQLite, in virtual time."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from tests.schedules.story import START, Story
 from timerd.client import NewSchedule, ScheduleState
 from timerd.core.protocol import Procedure, ReadRegister, ReadRegisters, TryCasMany
-from timerd.core.schedules import ticking_many
-from timerd.core.schedules.world import World
+from timerd.core.schedules import planning, ticking_many
+from timerd.core.schedules.world import OccurrenceRow, World, place_rows
 from timerd.model.errors import StoreUnknown
 from timerd.model.schedules import Definition, Tick
 from timerd.services.schedules import tick_parts, ticking
@@ -51,7 +52,7 @@ async def test_they_share_their_trips_to_the_store(story: Story, monkeypatch: py
 
 async def test_those_that_differ_are_worked_beside_them(story: Story) -> None:
     """Guarded, of a fixed delay, with an end, with a limit."""
-    often = {"queue": "often", "every": 10, "catch_up": "all"}
+    often: dict[str, Any] = {"queue": "often", "every": 10, "catch_up": "all"}
     others = [
         NewSchedule("guarded", overlap="skip", **often),
         NewSchedule("limited", max_count=2, **often),
@@ -66,13 +67,13 @@ async def test_those_that_differ_are_worked_beside_them(story: Story) -> None:
 
 
 async def test_one_that_is_wrong_holds_up_no_other_one(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = planning.plan
     await story.work()
-    plan = ticking_many.plan
 
     def fails(entry: Any, definition: Definition, *more: Any) -> object:  # noqa: ANN401 - as `plan`
         if definition.payload == b"3":
             raise ZeroDivisionError
-        return plan(entry, definition, *more)
+        return sound(entry, definition, *more)
 
     monkeypatch.setattr(ticking_many, "plan", fails)
     await story.schedules.create_many(map(at_one_instant, range(10)))
@@ -82,10 +83,9 @@ async def test_one_that_is_wrong_holds_up_no_other_one(story: Story, monkeypatch
 
 async def test_what_fails_together_is_worked_one_by_one(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever step it had come to."""
-    place_rows = ticking_many.place_rows
-    failed = []
+    failed: list[Sequence[OccurrenceRow]] = []
 
-    def fails(rows: Any, world: World) -> Procedure[None]:  # noqa: ANN401 - as `place_rows`
+    def fails(rows: Sequence[OccurrenceRow], world: World) -> Procedure[None]:
         if failed:
             yield from place_rows(rows, world)
         else:

@@ -40,8 +40,8 @@ Settings = dict[str, Any]
 
 @contextmanager
 def quick() -> Iterator[None]:
-    """Windows of a few instants, so that a history of two minutes has many."""
-    with patch.object(planning, "LEAD_MS", 20_000), patch.object(planning, "WINDOW_MS", 15_000):
+    """Windows of a few instants from the first one on, so that a history of two minutes has many."""
+    with patch.multiple(planning, LEAD_MS=20_000, WINDOW_MS=15_000, FIRST_WINDOW_MS=35_000):
         yield
 
 

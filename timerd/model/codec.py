@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 
 from timerd.model.errors import NotUnderstood
 
+# `json.dumps` would make one each time.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 VERSION, NEEDS = "v", "needs"
 # Of the forms that this release reads and writes.
 FORM_VERSION = 1
@@ -44,7 +46,7 @@ CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLAC
 
 def dump_json(value: object) -> bytes:
     """The one JSON form of everything stored."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def load_json(stored: bytes) -> Any:  # noqa: ANN401 - as it stood there

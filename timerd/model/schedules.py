@@ -177,6 +177,10 @@ class Schedule:
     def asked(self, request: str) -> Schedule:
         return replace(self, requests=(*self.requests, request)[-REMEMBERED:])
 
+    def by_tzdata(self, release: str) -> Schedule:
+        """A record names the release of tzdata by which it was computed."""
+        return self if self.tzdata == release else replace(self, tzdata=release)
+
 
 @dataclass(frozen=True, slots=True)
 class Policies:

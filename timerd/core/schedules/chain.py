@@ -113,7 +113,7 @@ def record(
     else:
         times = yield from times_of(tick.schedule_id, entry, definition, world)
         recorded = plan(entry, definition, times, world, tick)
-    recorded = replace(recorded, tzdata=world.tzdata)
+    recorded = recorded.by_tzdata(world.tzdata)
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
     if result.status is not CasStatus.APPLIED:
         return None

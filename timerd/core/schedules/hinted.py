@@ -4,7 +4,6 @@ tick. And what else is recorded between the ticks."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from timerd.core.protocol import Procedure, TryCas
 from timerd.core.schedules.chain import complete, tick_of
@@ -50,7 +49,7 @@ def _record_now(namespace: str, schedule_id: str, world: World, wants: Wants) ->
     recorded = yield from next_record(entry, definition, world, tick_of(namespace, schedule_id, entry))
     if not wants(entry, recorded, definition):
         return False
-    recorded = replace(recorded, tzdata=world.tzdata)
+    recorded = recorded.by_tzdata(world.tzdata)
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
     if result.status is not CasStatus.APPLIED:
         return False

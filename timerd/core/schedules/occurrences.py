@@ -71,7 +71,9 @@ def _row(
         slot.missed,
     )
     expire_at_ms = expiry_ms(definition.policies, slot, recorded.after(number))
-    template = replace(definition.template, expire_at_ms=expire_at_ms)
+    template = definition.template
+    if template.expire_at_ms != expire_at_ms:
+        template = replace(template, expire_at_ms=expire_at_ms)
     key = RowKey(slot.place_ms, digest_of(prefix, 0), 0)
     flags = FLAG_LATE if slot.is_catch_up else 0
     extra = Extra(occurrence=said.to_text())

@@ -26,6 +26,10 @@ from timerd.model.schedules import (
 # So long before its first instant a window is recorded, so that its rows are loaded when they are due.
 LEAD_MS = 120_000
 WINDOW_MS = 60_000
+# What is nearer than the lead has a window that grows by as much as there is time for: of many schedules that begin at
+# one time, what is due first is written first.
+FIRST_WINDOW_MS = 8_000
+GROWTH = 3
 MOST_IN_WINDOW = 1_000
 # What is over is gone through so many instants at a time.
 MOST_MISSED = 10_000
@@ -94,10 +98,24 @@ def _upcoming(entry: Schedule, times: SpecTimes, now_ms: int) -> list[int]:
     while True:
         found = next_instants(entry, times, count)
         on_time = next((each for each in found if each > now_ms), None)
-        is_enough = on_time is not None and found[-1] >= max(on_time, now_ms + LEAD_MS) + WINDOW_MS
+        is_enough = on_time is not None and found[-1] >= _until_ms(on_time, now_ms)
         if is_enough or len(found) < count or count > MOST_IN_WINDOW:
             return found
-        count = min(8 * count, MOST_IN_WINDOW + 2)
+        count = min(_more(found, now_ms, count), MOST_IN_WINDOW + 2)
+
+
+def _more(found: Sequence[int], now_ms: int, count: int) -> int:
+    """As many as there are until the end of the window if they go on as they began: each costs its time."""
+    pace_ms = (found[-1] - found[0]) / (count - 1)
+    until_ms = _until_ms(max(found[0], now_ms), now_ms)
+    return max(2 * count, min(8 * count, int((until_ms - found[0]) / pace_ms) + 2))
+
+
+def _until_ms(on_time: int, now_ms: int) -> int:
+    """The end of a window whose first instant that is not over is this one."""
+    until_ms = max(on_time, now_ms + LEAD_MS) + WINDOW_MS
+    near_ms = on_time - now_ms
+    return min(until_ms, on_time + max(FIRST_WINDOW_MS, GROWTH * near_ms)) if near_ms < LEAD_MS else until_ms
 
 
 def _late(entry: Schedule, times: SpecTimes, upcoming: Sequence[int], now_ms: int) -> Sequence[int]:
@@ -135,29 +153,31 @@ def _recorded(
     slots = [slot_of(entry, times, world, *each) for each in zip(chosen, nexts, strict=True)]
     if slots and missed:
         slots[0] = slots[0]._replace(missed=missed)
-    ahead = ahead_of(entry, slots, next_ms, now_ms)
-    recorded = replace(
+    cur_ms = chosen[-1] if chosen else entry.cur_ms
+    next_tick: tuple[int, ...] = ()
+    if next_ms and remaining:
+        due_ms = max(next_ms - lead_ms(entry.uid, next_ms - cur_ms), now_ms)
+        next_tick = tick_place(replace(tick, number=seq), due_ms, world)
+    return replace(
         entry,
+        state=entry.state if next_tick else ScheduleState.DONE,
         seq=seq,
         win=len(slots),
-        ahead=ahead,
-        cur_ms=chosen[-1] if chosen else entry.cur_ms,
+        ahead=ahead_of(entry, slots, next_ms, now_ms),
+        tick=next_tick,
+        cur_ms=cur_ms,
         created=entry.created + len(slots),
         missed=entry.missed + missed,
         remaining=remaining,
         error="",
-        tick=(),
+        tzdata=world.tzdata,
     )
-    if not next_ms or not remaining:
-        return replace(recorded, state=ScheduleState.DONE)
-    due_ms = next_ms - lead_ms(entry.uid, next_ms - recorded.cur_ms)
-    return replace(recorded, tick=tick_place(replace(tick, number=seq), max(due_ms, now_ms), world))
 
 
 def _chosen(entry: Schedule, upcoming: Sequence[int], now_ms: int) -> Sequence[int]:
     """All of the next minute, or the one next instant; no more than there may be tasks."""
     on_time = next((each for each in upcoming if each > now_ms), now_ms)
-    until_ms = max(on_time, now_ms + LEAD_MS) + WINDOW_MS
+    until_ms = _until_ms(on_time, now_ms)
     most = min(MOST_IN_WINDOW, entry.remaining) if entry.remaining >= 0 else MOST_IN_WINDOW
     within = [each for each in upcoming if each < until_ms]
     return (within or upcoming[:1])[:most]

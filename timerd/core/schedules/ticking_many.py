@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from timerd.core.protocol import FindEntries, Procedure, ReadRegisters, TryCasMany
@@ -128,7 +127,7 @@ def _record_of(read: _Read, stored: bytes, now: World) -> _Recorded | None:
         recorded = plan(entry, definition, now.times(tick.schedule_id, definition), now, tick)
     except Exception:  # noqa: BLE001 - one that is wrong fails by itself, and no other one
         return None
-    return _Recorded(read, definition, replace(recorded, tzdata=now.tzdata))
+    return _Recorded(read, definition, recorded.by_tzdata(now.tzdata))
 
 
 def _may_compute(entry: Schedule, zone: str, world: World) -> bool:
