@@ -102,7 +102,7 @@ MUTANTS = (
         guarantee="G20",
         file="timerd/services/regulation/placing.py",
         old='                self._brought.place(delivery_id, *(owner or (None, "")))\n',
-        new='                self._brought.place(delivery_id, None, "")\n',
+        new="                self._brought.place(delivery_id, None)\n",
         breaks="after a restart as many again are sent as workers have in hand",
         tests=(
             "tests/fundamentals/test_limits_over_restarts.py::test_what_workers_bring_from_before_a_restart_counts",

@@ -155,10 +155,13 @@ class Story:
             return
         owner = Owner(self.loop)
         store = FaultyStore(self.disk, self.weather, owner)
-        self.run = Run(self.loop, owner, store, self.config, self.settings)
+        self.run = self.run_on(owner, store)
         self.log(Server(self.loop.now_ms, "started"))
         for worker in self.workers:
             self._reconnect(worker)
+
+    def run_on(self, owner: Owner, store: FaultyStore) -> Run:
+        return Run(self.loop, owner, store, self.config, self.settings)
 
     def kill(self) -> None:
         if self.run is None:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands.call import CommandCall, listing, online
+from timerd.commands.limit_text import limit_record, limit_shown
 from timerd.commands.output import OutputRecord
-from timerd.commands.queues import Burst, IfRevision, MaxInHand, Rate, limit_record, limit_shown
+from timerd.commands.queues import Burst, IfRevision, MaxInHand, Rate
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of
 

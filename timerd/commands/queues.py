@@ -8,12 +8,14 @@ import typer
 
 from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
+from timerd.commands.key_rules import key_rules, keys_record, keys_shown, keys_text
+from timerd.commands.limit_text import limit_record, limit_shown
 from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
-from timerd.commands.times import iso_of, parse_moment, shown, shown_span, shown_twice
+from timerd.commands.times import iso_of, parse_moment, shown, shown_twice
 
 if TYPE_CHECKING:
-    from timerd.client import QueueInfo, QueueLimit
+    from timerd.client import QueueInfo
 
 _COLUMNS = (
     Column("queue", Kind.ID),
@@ -35,6 +37,13 @@ Rate = Annotated[str | None, typer.Option("--rate", metavar="N/TIME", help="Star
 Burst = Annotated[int | None, typer.Option("--burst", min=1, help="So many at once.")]
 MaxInHand = Annotated[int | None, typer.Option("--max-in-hand", min=1, help="With workers at a time.")]
 WithBreaker = Annotated[bool, typer.Option("--breaker", help="Leave it in peace for a while when its attempts fail.")]
+KeyRate = Annotated[str | None, typer.Option("--key-rate", metavar="N/TIME", help="Starts of each limit key.")]
+KeyMaxInHand = Annotated[int | None, typer.Option("--key-max-in-hand", min=1, help="Of each limit key at a time.")]
+KeyShare = Annotated[float | None, typer.Option("--key-share", help="Of one limit key at most; default 0.5.")]
+OverriddenKeys = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="KEY=LIMIT", help="Of one limit key, as acme=20, acme=30/m or acme=any; again."),
+]
 Listed = Annotated[
     list[str] | None,
     typer.Option("--limit", metavar="NAME", help="A limit that it shares; again for more."),
@@ -54,7 +63,7 @@ async def show(call: CommandCall, queue: RuledQueue) -> None:
     found = await client.queues.get(queue)
     record = _record(found)
     until = shown_twice(found.until) if found.until is not None else ""
-    call.out.details(record, {**record, "until": until, "limits": ", ".join(found.limits)})
+    call.out.details(record, {**record, "until": until, "limits": ", ".join(found.limits), "keys": keys_text(found)})
 
 
 async def pause(
@@ -92,6 +101,10 @@ async def put(
     max_in_hand: MaxInHand = None,
     limit: Listed = None,
     breaker: WithBreaker = False,
+    key_rate: KeyRate = None,
+    key_max_in_hand: KeyMaxInHand = None,
+    key_share: KeyShare = None,
+    key: OverriddenKeys = None,
     no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away, and its breaker.")] = False,
     revision: IfRevision = 0,
 ) -> None:
@@ -100,18 +113,29 @@ async def put(
     timerd queues set charges --rate 100/s --burst 20 --max-in-hand 50
 
     timerd queues set charges --limit stripe --breaker
+
+    timerd queues set mail --key-max-in-hand 4 --key-share 0.2 --key acme=20
     """
-    given = bool(limit) or breaker or (rate, burst, max_in_hand) != (None, None, None)
+    keys = key_rules(key_rate, key_max_in_hand, key_share, key or ())
+    given = bool(limit) or breaker or keys is not None or (rate, burst, max_in_hand) != (None, None, None)
     if given and no_limit:
         raise WrongInput("--no-limit takes all limits away: give it alone, or leave it out.")
     if not (given or no_limit):
         raise WrongInput(
-            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit or --breaker; or --no-limit."
+            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker or what its keys may "
+            "(--key-rate, --key-max-in-hand, --key-share, --key); or --no-limit."
         )
     client = await call.connect()
     shared = limit or ()
     found = await client.queues.put(
-        queue, rate=rate, burst=burst, max_in_hand=max_in_hand, limits=shared, breaker=breaker, revision=revision
+        queue,
+        rate=rate,
+        burst=burst,
+        max_in_hand=max_in_hand,
+        limits=shared,
+        breaker=breaker,
+        keys=keys,
+        revision=revision,
     )
     call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
 
@@ -137,20 +161,8 @@ def _limits_shown(queue: QueueInfo) -> str:
     own = limit_shown(queue.limit) if queue.limit is not None else ""
     shared = f"goes by {', '.join(queue.limits)}" if queue.limits else ""
     broken = "has a breaker" if queue.breaker is not None else ""
-    return ", and ".join(part for part in (own, shared, broken) if part) or "has no limit"
-
-
-def limit_shown(limit: QueueLimit) -> str:
-    """What is said of a queue, or of the queues that list it."""
-    rate = f"starts {rate_shown(limit)}, {limit.burst} at once" if limit.rate is not None else ""
-    hand = f"has {limit.max_in_hand} in hand" if limit.max_in_hand is not None else ""
-    return f"{' and '.join(part for part in (rate, hand) if part)} at most"
-
-
-def rate_shown(limit: QueueLimit) -> str:
-    """As it is given: 100/s, 5/10s."""
-    span = shown_span(limit.period)
-    return f"{limit.rate}/{span[1:] if len(span) == len('1s') and span[0] == '1' else span}"
+    keyed = keys_shown(queue.keys) if queue.keys is not None else ""
+    return ", and ".join(part for part in (own, shared, broken, keyed) if part) or "has no limit"
 
 
 def _record(queue: QueueInfo) -> OutputRecord:
@@ -163,17 +175,10 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "revision": queue.revision,
         **limit_record(queue.limit),
         "limits": list(queue.limits),
+        "keys": keys_record(queue.keys),
         "breaker": queue.breaker.name if queue.breaker is not None else None,
         "breaker_until": iso_of(queue.breaker_until) if queue.breaker_until is not None else None,
         "held_until": iso_of(queue.held_until) if queue.held_until is not None else None,
-    }
-
-
-def limit_record(limit: QueueLimit | None) -> OutputRecord:
-    return {
-        "max_in_hand": limit.max_in_hand if limit is not None else None,
-        "rate": rate_shown(limit) if limit is not None and limit.rate is not None else None,
-        "burst": limit.burst if limit is not None and limit.rate is not None else None,
     }
 
 

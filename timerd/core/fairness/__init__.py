@@ -3,4 +3,4 @@
 from timerd.core.fairness.keyed_rows import KeyedRows
 from timerd.core.fairness.limit_keys import KeyCounts, KeyLimits, KeyRoom, KeyTurn, LimitKeys, Pick
 
-__all__ = ["KeyCounts", "KeyLimits", "KeyedRows", "LimitKeys", "Pick", "KeyRoom", "KeyTurn"]
+__all__ = ["KeyCounts", "KeyLimits", "KeyRoom", "KeyTurn", "KeyedRows", "LimitKeys", "Pick"]

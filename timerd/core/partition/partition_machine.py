@@ -229,9 +229,9 @@ class PartitionMachine:
             queue, limit, until_ms, now_ms, since_ms=self.since_ms, past_ms=past_ms, upto=upto, gates=gates
         )
 
-    def file_due(self, queue: QueueKey, limit: int, now_ms: int) -> None:
-        """Due rows of a queue that has limit keys wait for the turn of these."""
-        self._table.file_due(queue, limit, self.known_ms(now_ms))
+    def file_due(self, queue: QueueKey, limit: int, now_ms: int) -> bool:
+        """Due rows of a queue that has limit keys wait for the turn of these. Whether there may be more."""
+        return self._table.file_due(queue, limit, self.known_ms(now_ms))
 
     def take_filed(
         self, rows: RowGroup, now_ms: int, *, expires: bool = True, gates: Sequence[Gate] = ()

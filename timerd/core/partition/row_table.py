@@ -351,9 +351,9 @@ class RowTable:
         due = self._pull(queue, limit, until_ms, upto)
         return None if due is None else self._open(DueBatch(due, since_ms, past_ms), gates, now_ms)
 
-    def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> None:
-        """Due rows of the queue wait for the turn of their limit keys."""
-        self._rows.file_due(queue, limit, until_ms)
+    def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> bool:
+        """Due rows of the queue wait for the turn of their limit keys. Whether there may be more."""
+        return self._rows.file_due(queue, limit, until_ms)
 
     def take_filed(
         self, rows: RowGroup, now_ms: int, *, since_ms: int = 0, past_ms: int = 0, gates: Sequence[Gate] = ()

@@ -133,14 +133,15 @@ class RowsInHand:
         self._count()
         return rows
 
-    def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> None:
-        """Due rows of a queue that has limit keys wait for the turn of these."""
+    def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> bool:
+        """Due rows of a queue that has limit keys wait for the turn of these. Whether there may be more."""
         lane_bytes = self.waiting.lane_bytes(queue)
         rows = self.waiting.take(queue, limit, until_ms)
         if rows is not None:
             self.keyed.file(queue, rows, lane_bytes - self.waiting.lane_bytes(queue))
         self.keyed.tidy()
         self._count()
+        return rows is not None and len(rows) == limit
 
     def lane_bytes(self, queue: QueueKey) -> int:
         """What rows of the queue take that wait, filed or not."""

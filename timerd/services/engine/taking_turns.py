@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
@@ -17,7 +18,7 @@ from timerd.model.rows import RowGroup, concat
 from timerd.services.engine.loaded import Loaded
 from timerd.services.holding.scheduler import Scheduler
 
-# So many are filed of a partition in one take: about a millisecond. What is due beyond that is filed by the next ones.
+# So many are filed of a partition at once: about a millisecond.
 FILED_AT_ONCE = 4_096
 GatesHeard = Callable[[PartitionMachine, Admission], None]
 
@@ -32,12 +33,13 @@ class TakingTurns:
         self._heard = heard
         self._most_kept_back = most_kept_back
         self.keys = scheduler.memory.limit_keys
+        # Queues that have more due than was filed at once.
+        self._filing: set[QueueKey] = set()
 
     def take(self, queue: QueueKey, limit: int, now_ms: int, admission: Admission) -> list[Taken]:
         if self._loaded.is_opening(queue):
             return []
-        for machine in self._loaded.giving(queue):
-            machine.file_due(queue, FILED_AT_ONCE, now_ms)
+        self._file(queue, now_ms)
         turn, taken = self.keys.turn(queue, now_ms), list[Taken]()
         try:
             while limit > 0 and admission.kept_back < self._most_kept_back and (picks := turn.pick(limit)):
@@ -47,6 +49,19 @@ class TakingTurns:
         finally:
             turn.end()
         return taken
+
+    def _file(self, queue: QueueKey, now_ms: int) -> None:
+        """What is due. Of much, the rest in the next turns of the loop: else those who came last would not be seen
+        before a worker had taken of the others many times."""
+        self._filing.discard(queue)
+        has_more = [machine.file_due(queue, FILED_AT_ONCE, now_ms) for machine in self._loaded.giving(queue)]
+        if any(has_more):
+            self._filing.add(queue)
+            asyncio.get_running_loop().call_soon(self._file_on, queue, now_ms)
+
+    def _file_on(self, queue: QueueKey, now_ms: int) -> None:
+        if queue in self._filing:
+            self._file(queue, now_ms)
 
     def _sent(self, picks: list[Pick], now_ms: int, admission: Admission, turn: KeyTurn) -> Iterator[Taken]:
         """What of the picks may be sent; the turn is told."""

@@ -1,0 +1,92 @@
+"""Histories with limit keys: the correct core keeps every promise, and each broken rule is caught."""
+
+# ruff: noqa: ANN401 - it stands between parts of any kind
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from tests.simulator.keyed import judged_keyed
+from timerd.core.fairness import KeyedRows, LimitKeys
+from timerd.core.regulation import RuleKeyLimits
+
+SEEDS = range(60)
+# In fewer deliveries something else of the key, or of another key, waited for certain.
+JUDGED = 20
+
+
+@pytest.mark.timeout(600)
+def test_no_key_is_above_its_limit_and_each_has_its_turn() -> None:
+    limits = turns = 0
+    for seed in SEEDS:
+        verdict, checker = judged_keyed(seed, once=seed % 3 == 0)
+        assert not verdict.wrong, f"{verdict.replay}: {verdict.wrong}"
+        limits, turns = limits + checker.judged_limits, turns + checker.judged_turns
+    assert (limits >= JUDGED, turns >= JUDGED) == (True, True), (limits, turns)
+
+
+@contextmanager
+def in_hand_forgotten() -> Iterator[None]:
+    room = RuleKeyLimits.room
+
+    def forgets(self: Any, queue: Any, limit_key: str, picked: int, now_ms: int) -> Any:
+        with patch.object(self._hands, "open", lambda *_: 0):
+            return room(self, queue, limit_key, 0, now_ms)
+
+    with patch.object(RuleKeyLimits, "room", forgets):
+        yield
+
+
+@contextmanager
+def ends_unheard() -> Iterator[None]:
+    """Who waits for the end of a delivery of its key is not told."""
+    with patch.object(RuleKeyLimits, "on_less", lambda *_: None):
+        yield
+
+
+@contextmanager
+def first_come() -> Iterator[None]:
+    """What was filed first goes first, whosoever it is."""
+
+    def turn(self: Any, queue: Any, now_ms: int, *, of: Any = LimitKeys.turn) -> Any:
+        found = of(self, queue, now_ms)
+        for line in found._turns.lines.values():
+            head = line.head()
+            line.tag, line.is_ready = float(head[0].order[head[1]]) if head is not None else line.tag, False
+            found._turns.ready(line)
+        return found
+
+    with patch.object(LimitKeys, "turn", turn):
+        yield
+
+
+@contextmanager
+def filed_is_forgotten() -> Iterator[None]:
+    """What waits for its turn holds no mark back."""
+
+    def oldest(_: Any) -> None:
+        return None
+
+    with patch.object(KeyedRows, "oldest_ms", oldest):
+        yield
+
+
+# By the seeds that show them; more are tried, for a change of the core gives other histories.
+BROKEN: dict[str, tuple[Callable[[], AbstractContextManager[None]], Iterable[int]]] = {
+    "in-hand-forgotten": (in_hand_forgotten, range(60)),
+    "ends-unheard": (ends_unheard, range(60)),
+    "first-come": (first_come, (254, *(seed for seed in range(900) if seed % 28 in (2, 16)))),
+    "filed-is-forgotten": (filed_is_forgotten, range(60)),
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_broken_rule_is_caught(name: str) -> None:
+    broken, seeds = BROKEN[name]
+    with broken():
+        assert any(judged_keyed(seed, once=seed % 3 == 0)[0].wrong for seed in seeds)
