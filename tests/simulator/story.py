@@ -49,7 +49,7 @@ from timerd.core.partition.holding import HoldingSettings
 from timerd.model.errors import NotFound, NotStored, StoreUnknown, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
-from timerd.services.engine.verbs import NewTasks
+from timerd.services.engine.verbs import AskedMove, NewTasks
 
 MAX_MOVES = 60
 ENDS_WITHIN_S = 600
@@ -390,8 +390,11 @@ class Story:
             called = self._called(Verb.MOVE, request, (name,), fire_at_ms=asked_for_ms)
 
             async def work(run: Run) -> Told:
-                move = run.node.engine.reschedule
-                return [str(await move("default", request, self.ids[name], asked_for_ms, called.asked_ms))], ()
+                asked = AskedMove(request, self.ids[name], asked_for_ms, called.asked_ms)
+                (said,) = await run.node.engine.reschedule("default", [asked])
+                if not isinstance(said, int):
+                    raise said
+                return [str(said)], ()
 
             await self.ask(called, work)
 
