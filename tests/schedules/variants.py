@@ -271,6 +271,8 @@ PROFILES: dict[str, Settings] = {
         "steps": (300, 1_200),
         "paces_ms": (1, 500),
     },
+    # Rows come too late for their places, and who wrote them does not come again.
+    "late": {"crashes": 6, "changes": 6, "passes": 0.5, "stops": 0.1, "paces_ms": (1, 4_000), "steps": (300, 1_000)},
 }
 FRAGILE = PROFILES["fragile"]
 SOUND_TICK, SOUND_FORGET, SOUND_FINISH = chain.run_tick, chain._forget, opened.finish
