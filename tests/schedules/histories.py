@@ -225,7 +225,7 @@ class History:
         elif chance < 0.92:
             self._change()
         elif self.now_ms < END_MS:
-            self.now_ms += self.random.choice(self.paces_ms)
+            self.now_ms = min(END_MS, self.now_ms + self.random.choice(self.paces_ms))
 
     def _go_with(self, process: Process) -> None:
         """One that stands still does so for some time."""
