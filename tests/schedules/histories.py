@@ -16,7 +16,7 @@ from typing import Any
 
 from tests.property.world import done
 from timerd.adapters.memory import MemoryStore
-from timerd.core.partition import Asked
+from timerd.core.partition import Asked, Offered
 from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
@@ -32,6 +32,7 @@ from timerd.core.protocol import (
     HintRows,
     HolderAnswer,
     NotTakenIn,
+    OfferRows,
     ReadBucket,
     ReadRegister,
     ReadRegisters,
@@ -57,11 +58,11 @@ from timerd.model.occurrences import Occurrence, Reason
 from timerd.model.overlap import Overlap
 from timerd.model.partition import Partition
 from timerd.model.recurrence import Every, Spec
-from timerd.model.registers import Move, MoveState, Table, move_key
+from timerd.model.registers import Control, Move, MoveState, Table, control_key, move_key
 from timerd.model.rows import RowGroup
 from timerd.model.schedules import CatchUp, Definition, Policies, Schedule, ScheduleState, Tick, definition_key
 from timerd.model.settle import Outcome
-from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.storage import Append, Cas, CasResult, CasStatus
 from timerd.model.task import Template
 
 START_MS = 1_800_000_000_000
@@ -115,6 +116,7 @@ class Process:
     call: Call | None = None
     request: Request | None = None
     begun: bool = False
+    stands_still: int = 0
     # What was answered of the parts of the request so far.
     heard: list[Any] = field(default_factory=list)
 
@@ -155,6 +157,12 @@ class History:
     # The period of each kind of definition, and about how many steps are taken.
     every_ms: dict[int, int] = field(default_factory=lambda: EVERY_MS)
     steps: tuple[int, int] = (60, 400)
+    # How likely the holder has gone on when something is written, so that what comes late is read by nobody, and has to
+    # be written again at a later place.
+    passes: float = 0.0
+    # How likely a process stands still after a step.
+    stops: float = 0.0
+    unread: set[RowKey] = field(default_factory=set)
     # How far time goes from one step to another, where it goes.
     paces_ms: tuple[int, ...] = (1, 1_000, 4_000, 10_000)
     now_ms: int = START_MS
@@ -201,6 +209,7 @@ class History:
         for _ in range(self.random.randrange(*self.steps)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
+        self._go_on()
         while self.now_ms < self.rest_ms or self.processes or self._due_ticks():
             self._go_on()
         self._check()
@@ -208,7 +217,7 @@ class History:
     def _something(self) -> None:
         chance = self.random.random()
         if chance < 0.62 and self.processes:
-            self._step(self.random.choice(self.processes))
+            self._go_with(self.random.choice(self.processes))
         elif chance < 0.72:
             self._fire_one()
         elif chance < 0.82:
@@ -218,7 +227,16 @@ class History:
         elif chance < 0.92:
             self._change()
         elif self.now_ms < END_MS:
-            self.now_ms += self.random.choice(self.paces_ms)
+            self.now_ms = min(END_MS, self.now_ms + self.random.choice(self.paces_ms))
+
+    def _go_with(self, process: Process) -> None:
+        """One that stands still does so for some time."""
+        if process.stands_still:
+            process.stands_still -= 1
+            return
+        self._step(process)
+        if self.stops and self.random.random() < self.stops:
+            process.stands_still = self.random.randrange(20, 100)
 
     def _go_on(self) -> None:
         """To the end, without further trouble."""
@@ -338,9 +356,10 @@ class History:
         return True
 
     def _may_fire(self, key: RowKey) -> bool:
-        """One that is being moved waits, one that was moved is over."""
+        """One that is being moved waits, one that was moved is over. Where nobody has asked for it, it is just sent."""
         [stored] = done(self.store.read([move_key(key.digest)]))
-        return stored is None or Move.from_bytes(stored).state is MoveState.FAILED
+        move = Move.from_bytes(stored) if stored is not None else None
+        return move is None or move.state is MoveState.FAILED or move.source.key != key
 
     def fire(self, row: Row) -> None:
         self.log.append(f"{self.now_ms - START_MS} fired {row.said.instant_ms - START_MS} of {row.said.revision}")
@@ -364,6 +383,7 @@ class History:
             case TryCas(change):
                 return self._cas(process, change)
             case AppendRows(messages):
+                self._go_beyond(messages)
                 self._appended(process, request)
                 return done(store.append(messages))
             case Find(partition, keys):
@@ -380,6 +400,11 @@ class History:
                 return done(store.find_entries(keys))
             case RemoveEntries(keys):
                 return done(store.remove_entries(keys))
+            case OfferRows():
+                return Offered.ALREADY_HAVE
+            case AskToMove(_, key) if key in self.unread:
+                is_refused = self.random.random() < 0.5
+                return HolderAnswer(Asked.ENDED, Outcome.FORWARDED) if is_refused else HolderAnswer(Asked.UNKNOWN)
             case AskToMove(_, key):
                 has_fired = key in self.fired
                 return HolderAnswer(Asked.ENDED, Outcome.ACKED) if has_fired else HolderAnswer(None)
@@ -390,8 +415,30 @@ class History:
             case _:
                 raise TypeError(f"nobody answers {request}")
 
+    def _go_beyond(self, messages: Sequence[Append]) -> None:
+        """As far as there is nothing that waits or is open."""
+        if not self.passes or self.random.random() >= self.passes:
+            return
+        waiting = [key for key in self.rows if key not in self.fired and self._ending(key) is NOT_ENDED]
+        waiting += [key for key, state in self.ticks.items() if state != "acked"]
+        verified_ms = min([self.now_ms - 1, *(key.position_ms for key in waiting)])
+        for partition in {partition for message in messages for partition, _ in message.groups}:
+            key = control_key(partition)
+            [stored] = done(self.store.read([key]))
+            if verified_ms > max(partition.bucket_ms, self._verified_ms(partition)):
+                control = Control(1, "it", "here", self.now_ms, verified_ms)
+                done(self.store.cas([Cas(key, stored, control.to_bytes())]))
+
+    def _verified_ms(self, partition: Partition) -> int:
+        [stored] = done(self.store.read([control_key(partition)])) if self.passes else [None]
+        return Control.from_bytes(stored).verified_ms if stored is not None else 0
+
     def _ending(self, key: RowKey) -> Ending:
-        return Ending(Outcome.ACKED) if key in self.fired else NOT_ENDED
+        if key in self.fired or self.ticks.get(key) == "acked":
+            return Ending(Outcome.ACKED)
+        [stored] = done(self.store.read([move_key(key.digest)])) if self.passes else [None]
+        is_moved = stored is not None and key in self.rows and _has_left(Move.from_bytes(stored), key)
+        return Ending(Outcome.MOVED) if is_moved else NOT_ENDED
 
     def _appended(self, process: Process, request: AppendRows) -> None:
         for message in request.messages:
@@ -401,7 +448,10 @@ class History:
 
     def stored(self, partition: Partition, group: RowGroup, number: int, key: RowKey) -> None:
         """A row of a group, for the first time or again."""
-        if group.template_of(number).namespace == TICKS.namespace:
+        is_known = key in self.rows or key in self.ticks
+        if not is_known and key.position_ms < self._verified_ms(partition):
+            self.unread.add(key)
+        elif group.template_of(number).namespace == TICKS.namespace:
             self.ticks.setdefault(key, "waiting")
             self.payloads.setdefault(key, group.payload(number))
         else:
@@ -484,6 +534,10 @@ def whole_of(request: Request, heard: list[Any]) -> object:
     if isinstance(request, SetMarks):
         return sum(heard)
     return heard if isinstance(request, MANY) else heard[0]
+
+
+def _has_left(move: Move, key: RowKey) -> bool:
+    return move.state is MoveState.MOVED and move.source.key == key
 
 
 def played(seed: int, **settings: Any) -> History:  # noqa: ANN401 - of a History

@@ -9,13 +9,13 @@ import pytest
 
 from tests.schedules.histories import Broken, played
 from tests.schedules.overlap_histories import played as played_apart
-from tests.schedules.variants import OVERLAP_VARIANTS, PROFILES, VARIANTS, overlap_variant, variant
+from tests.schedules.variants import LATE, OVERLAP_VARIANTS, PROFILES, SLOW, VARIANTS, overlap_variant, variant
 from timerd.model.overlap import Overlap
 
 SEEDS = 40
 # Of a variant, from the seed on at which it was found when this was written.
 MOST = 400
-FOUND_AT = {"ACKFIRST": 4, "NOFENCE": 49, "NOINSERT": 212, "TICKFIRST": 70, "HALFHELP": 152, "OLDTICKENDS": 236}
+FOUND_AT = {"ACKFIRST": 4, "NOFENCE": 49, "NOINSERT": 212, "TICKFIRST": 70, "OLDTICKENDS": 236}
 APART = tuple(each for each in Overlap if each is not Overlap.ALLOW)
 APART_SEEDS = 20
 APART_FOUND_AT = {"NOPOLL": 50, "OPENWITHDRAWN": 270}
@@ -26,6 +26,23 @@ def test_each_instant_comes_once(profile: str) -> None:
     with variant("") as settings:
         for seed in range(SEEDS):
             played(seed, **{**PROFILES[profile], **settings})
+
+
+# What was found in the first thousand is played each time: withdrawn by one and said to have started by another one,
+# and written at a later place by who stood still.
+LATE_SEEDS = (*range(10), 213, 335, 740, 1216, 1400)
+
+
+def test_what_is_late_and_withdrawn_comes_once_or_not_at_all() -> None:
+    with variant("") as settings:
+        for seed in LATE_SEEDS:
+            played(seed, **{**LATE, **settings})
+
+
+def test_an_outage_of_several_windows_loses_nothing() -> None:
+    with variant("") as settings:
+        for seed in range(SEEDS):
+            played(seed, **{**SLOW, **settings})
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -272,6 +272,17 @@ PROFILES: dict[str, Settings] = {
         "paces_ms": (1, 500),
     },
 }
+# Who records dies right after it, and more than a window goes by until somebody comes again.
+SLOW: Settings = {"crashes": 12, "fragile": 0.6, "changes": 8, "paces_ms": (1, 20_000, 30_000), "steps": (100, 400)}
+# Where occurrences may run beside each other: rows come too late for their places, and who wrote them stands still.
+LATE: Settings = {
+    "crashes": 6,
+    "changes": 6,
+    "passes": 0.5,
+    "stops": 0.1,
+    "paces_ms": (1, 4_000),
+    "steps": (300, 1_000),
+}
 FRAGILE = PROFILES["fragile"]
 SOUND_TICK, SOUND_FORGET, SOUND_FINISH = chain.run_tick, chain._forget, opened.finish
 SOUND_WITHDRAW = withdraw_many
@@ -286,7 +297,7 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "CASFIRST": ([(changes, "create", cas_first)], {}),
     "NOVOID": ([(chain, "_void", no_void)], {}),
     "BLINDUPDATE": ([(changes, "bring", blind_update)], {}),
-    "HALFHELP": ([(changes, "bring", half_help)], FRAGILE),
+    "HALFHELP": ([(changes, "bring", half_help)], SLOW),
     "NORET": ([], {"alter": noting(lambda entry: Recorded())}),
     "LASTONLY": ([], {"alter": noting(last_window)}),
     "NOINSERT": ([(chain, "rows_of", lambda *_: [])], {}),

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from tests.property.world import QUEUES, Task, World, done
+from tests.property.world import QUEUES, TEMPLATES, Task, World, done
 from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
+    AppendRows,
     AskToMove,
     AskToMoveMany,
+    Call,
     Find,
     FindVacant,
     HolderAnswer,
+    NotTakenIn,
     Procedure,
     ReadRegister,
     ReadRegisters,
@@ -26,15 +30,18 @@ from timerd.core.protocol import (
     TryCasMany,
     Undecided,
     Withdrawn,
+    place_message,
     withdraw,
     withdraw_many,
 )
 from timerd.core.protocol.side_by_side import side_by_side
 from timerd.model.errors import StoreUnavailable, Unavailable
-from timerd.model.identity import RowKey
-from timerd.model.partition import Partition
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.registers import Move, MoveState, move_key
-from timerd.model.storage import Mark, MarkKind
+from timerd.model.rows import single_row
+from timerd.model.storage import Append, Mark, MarkKind
+from timerd.model.task import NO_EXTRA
 
 KEPT_MS = 86_400_000
 WAITING, STARTED = Withdrawn.WITHDRAWN, Withdrawn.STARTED
@@ -110,8 +117,8 @@ def test_many_take_as_many_requests_as_one_of_each_bucket() -> None:
     asked: Counter[type[Request]] = Counter()
     assert run(world, counted(together(world, tasks), asked)) == [WAITING] * 60
     buckets = len({task.id.home for task in tasks})
-    assert asked[AskToMoveMany] == asked[SetMarks] == asked[ReadRegisters] == asked[FindVacant] == 1
-    assert asked[TryCasMany] == 2
+    assert asked[AskToMoveMany] == asked[SetMarks] == asked[FindVacant] == 1
+    assert asked[ReadRegisters] == asked[TryCasMany] == 2
     assert asked[Recheck] <= 2 * buckets
     assert asked.total() <= 12 + 2 * buckets
 
@@ -238,3 +245,73 @@ def test_a_holder_that_does_not_answer_is_said_before_what_is_undecided() -> Non
     [stored] = done(world.store.read([move_key(near.id.digest)]))
     assert stored is not None
     assert Move.from_bytes(stored).state is MoveState.MOVED
+
+
+# -- what has not started ---------------------------------------------------------------------------------------------
+
+
+def test_what_another_try_has_withdrawn_meanwhile_has_not_started() -> None:
+    """The holder says that the row has left: by the decision of the other one."""
+    world = World()
+    [task] = scheduled(world, 30_000)
+    first = withdraw(task.id, "r", world.now_ms, KEPT_MS)
+    request = up_to(world, first, AskToMove)
+    assert run(world, withdraw(task.id, "r", world.now_ms, KEPT_MS)) is WAITING
+    world.settle_down()
+    with pytest.raises(Undecided):
+        run(world, going_on(first, request))
+    assert run(world, withdraw(task.id, "r", world.now_ms, KEPT_MS)) is WAITING
+
+
+def late_row(world: World) -> tuple[TaskId, Append, Call]:
+    """Too late for its place, which its holder has gone beyond."""
+    scheduled(world, 1_000)
+    at_ms = world.now_ms + 500
+    world.advance(60_000)
+    for _ in range(5):
+        world.settle_down()
+        world.take(QUEUES[0], 10)
+        for task in world.in_hand():
+            world.ack(task)
+        world.advance(2_000)
+    late = TaskId(at_ms, 0, TEMPLATES[0].scope, 0, b"late" * 3, 0, bytes(8))
+    row = single_row(RowKey(at_ms, late.digest, 0), at_ms, TEMPLATES[0], b"", NO_EXTRA, 0)
+    world.tasks[late.digest] = Task(late, {at_ms}, stored=True)
+    call = Call(late.prefix, world.now_ms, world.now_ms + KEPT_MS, KEPT_MS)
+    return late, Append(((late.home, row),)), call
+
+
+def test_what_is_about_to_have_a_later_place_counts_as_started() -> None:
+    """Its writer is gone, or stands still."""
+    world = World()
+    task, message, call = late_row(world)
+    writing = place_message(message, call)
+    up_to(world, writing, AppendRows)
+    assert run(world, withdraw(task, "r", world.now_ms, KEPT_MS)) is STARTED
+    run(world, place_message(message, call))
+    world.drain()
+    assert world.tasks[task.digest].deliveries == 1
+
+
+def test_what_is_withdrawn_has_no_later_place_whoever_wrote_it_and_stood_still() -> None:
+    world = World()
+    task, message, call = late_row(world)
+    assert run(world, withdraw(task, "r", world.now_ms, KEPT_MS)) is WAITING
+    # Its next place is one of which the holder of the first one knows nothing.
+    world.crash()
+    world.advance(BUCKET_MS)
+    world.settle_down()
+    run(world, place_message(message, replace(call, now_ms=world.now_ms)))
+    world.tasks[task.digest].over = True
+    world.drain()
+    assert not world.tasks[task.digest].deliveries
+
+
+def test_while_it_is_withdrawn_its_writer_comes_again() -> None:
+    world = World()
+    task, message, call = late_row(world)
+    withdrawing = withdraw(task, "r", world.now_ms, KEPT_MS)
+    request = up_to(world, withdrawing, AskToMove)
+    with pytest.raises(NotTakenIn):
+        run(world, place_message(message, call))
+    assert run(world, going_on(withdrawing, request)) is WAITING

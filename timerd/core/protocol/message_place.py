@@ -11,7 +11,7 @@ Only what is that late pays for it: two serial reads and one compare-and-set a m
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -34,7 +34,7 @@ from timerd.core.protocol.procedures import (
 )
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Control, Instants, control_key, place_key
+from timerd.model.registers import Control, Instants, Move, MoveState, control_key, move_key, place_key
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, CasStatus, Found, Mark, MarkKind
@@ -232,7 +232,8 @@ def _offer(partition: Partition, rows: RowGroup, source: int, control: bytes | N
 
 
 def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[Append]:
-    """P2 and P3: the rows that have not ended where they were passed, each at its next place."""
+    """P2 and P3: the rows that have not ended where they were passed, each at its next place; THEN `moves`: who
+    withdraws a task asks for that place after its own change there, so one of the two sees the other."""
     left: list[tuple[Partition, RowGroup]] = []
     for partition, rows, _ in passed:
         alive = yield from _not_ended(partition, rows, call)
@@ -243,11 +244,29 @@ def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[A
     latest_ms = max(int(rows.columns["position_ms"].max()) for _, rows in left)
     closing_ms = max(closing_ms for _, _, closing_ms in passed)
     instants = yield from _instants_beyond(latest_ms, max(call.now_ms, closing_ms, latest_ms + 1), call)
+    left = yield from _not_moved(left)
     chosen = [
         (_pointing(partition, rows, n, instants), rows.one(n)) for partition, rows in left for n in range(len(rows))
     ]
     yield from _point([mark for mark, _ in chosen])
     return placed_again(chosen, done)
+
+
+def _not_moved(left: Sequence[tuple[Partition, RowGroup]]) -> Procedure[list[tuple[Partition, RowGroup]]]:
+    """What was moved away, or withdrawn, is not written again. Raises NotTakenIn: somebody is about to."""
+    digests = [digest for _, rows in left for digest in rows.digests()]
+    stored: Sequence[bytes | None] = yield ReadRegisters([move_key(digest) for digest in digests])
+    moves = {digest: Move.from_bytes(each) for digest, each in zip(digests, stored, strict=True) if each is not None}
+    if any(move.state is MoveState.MOVING for move in moves.values()):
+        raise NotTakenIn
+    gone = {digest for digest, move in moves.items() if move.state is MoveState.MOVED}
+    kept = [(partition, _without(rows, gone)) for partition, rows in left]
+    return [(partition, rows) for partition, rows in kept if len(rows)]
+
+
+def _without(rows: RowGroup, gone: Set[bytes]) -> RowGroup:
+    alive = [n for n, digest in enumerate(rows.digests()) if digest not in gone]
+    return rows if len(alive) == len(rows) else rows.select(np.array(alive, dtype=np.intp))
 
 
 def _not_ended(partition: Partition, rows: RowGroup, call: Call) -> Procedure[RowGroup]:

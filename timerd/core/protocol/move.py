@@ -28,6 +28,7 @@ from timerd.core.protocol.procedures import (
     HolderAnswer,
     OfferRows,
     Procedure,
+    ReadRegister,
     Recheck,
     SetMarks,
     TryCas,
@@ -39,7 +40,7 @@ from timerd.model.instants import shown
 from timerd.model.ordering import last_of
 from timerd.model.outcomes import BY_EXPIRY, outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
+from timerd.model.registers import Instants, Move, MoveState, Place, RegisterKey, move_key, name_key, place_key
 from timerd.model.rows import FLAG_MOVED_IN, FLAGS_OF_TASK, RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, DeadLetter, Found, Mark, MarkKind
@@ -176,6 +177,10 @@ def _withdraw(task: TaskId, request: str, now_ms: int, retention_ms: int) -> Pro
         here = replace(here, place=place)
     wish = Wish(request, here.place.key.position_ms, now_ms, retention_ms)
     move, stored = yield from _announce(task, here, wish)
+    if (yield from _goes_on(task, here)):
+        if not (yield from _decide(task, move, stored, MoveState.FAILED)):
+            raise Aborted("Another call looked at the task at the same moment: try again.", "MOVE_LOST")
+        return Withdrawn.STARTED
     yield SetMarks([_moved_away(move, move.source)])
     free, why = yield from _source_is_free(move, wish)
     if free and (yield FindVacant([move.source.partition])) is None:
@@ -185,9 +190,17 @@ def _withdraw(task: TaskId, request: str, now_ms: int, retention_ms: int) -> Pro
         raise Unavailable(
             f"The task {SILENT}: try again in some seconds.", "HOLDER_SILENT", retry_after_ms=RETRY_AFTER_MS
         )
-    if free and not decided:
+    if not decided:
+        # Also where it has left this place: another one may have withdrawn it meanwhile.
         raise Aborted("Another call looked at the task at the same moment: try again.", "MOVE_LOST")
     return Withdrawn.WITHDRAWN if free else Withdrawn.STARTED
+
+
+def _goes_on(task: TaskId, here: Located) -> Procedure[bool]:
+    """Whether it was too late for its place, and has a later one, where nobody may have written it yet: asked after
+    the move was announced, which its writer reads once that place stands (core/protocol/message_place.py)."""
+    stored: bytes | None = yield ReadRegister(place_key(task.prefix))
+    return stored is not None and Instants.from_bytes(stored).after(here.place.key.position_ms) is not None
 
 
 def _movable(here: Located, wish: Wish) -> RowGroup:

@@ -342,8 +342,8 @@ def _cancel(name: BackfillName, entry: Backfill, stored: bytes, why: str, world:
 
 
 def wind_up(name: BackfillName, entry: Backfill, stored: bytes, world: World) -> Procedure[None]:
-    """U2: what was to fire up to the end is inserted, for who recorded it may have died; the rest is withdrawn. THEN a
-    cas forgets it."""
+    """U2: what was to fire up to the end is inserted, for who recorded it may have died; the rest is withdrawn, and
+    what of it had started is inserted as well (core/schedules/chain.py). THEN a cas forgets it."""
     found: list[bytes | None] = yield FindEntries([name.definition_key(entry.uid)])
     if found[0] is None:
         raise StoreUnknown("The backfill was changed while it was read.")
@@ -351,9 +351,12 @@ def wind_up(name: BackfillName, entry: Backfill, stored: bytes, world: World) ->
     slots = list(enumerate(entry.ahead.slots))
     due = [each for each in slots if each[1].fire_at_ms <= entry.ended_ms]
     yield from place_rows(rows_of(name, entry, due, definition), world)
-    tasks = [task_of_slot(entry, slot, definition) for _, slot in slots[len(due) :]]
+    later = slots[len(due) :]
+    tasks = [task_of_slot(entry, slot, definition) for _, slot in later]
     said = yield from withdraw_many(tasks, f"backfill {entry.uid}", world.now_ms, world.retention_ms)
-    withdrawn = said.count(Withdrawn.WITHDRAWN)
+    started = [each for each, what in zip(later, said, strict=True) if what is Withdrawn.STARTED]
+    yield from place_rows(rows_of(name, entry, started, definition), world)
+    withdrawn = len(later) - len(started)
     none_ahead = Recorded(before_ms=slots[-1][1].instant_ms)
     wound_up = replace(entry, win=0, ahead=none_ahead, created=entry.created - withdrawn, open=None)
     yield TryCas(Cas(name.key, stored, wound_up.to_bytes(), world.now_ms() + KEPT_MS))

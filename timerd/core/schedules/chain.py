@@ -171,7 +171,8 @@ def _has_come_due(entry: Schedule, definition: Definition, times: SpecTimes, unt
 
 def wind_up(namespace: str, schedule_id: str, entry: Schedule, stored: bytes, world: World) -> Procedure[None]:
     """U2: what the revision before had recorded ahead. At or before the change its rows are inserted, for who recorded
-    them may have died; after it they are withdrawn, and what had started is noted. THEN a cas forgets them."""
+    them may have died; after it they are withdrawn, and what had started is noted, and inserted as well: it may be on
+    its way to a later place, and who writes it there may have died. THEN a cas forgets them."""
     left, since_ms = entry.left, entry.since_ms
     definition = yield from definition_of(namespace, schedule_id, entry.uid, left.revision, left.attempt)
     if definition is None:
@@ -180,11 +181,13 @@ def wind_up(namespace: str, schedule_id: str, entry: Schedule, stored: bytes, wo
     slots = list(enumerate(left.slots))
     due = [each for each in slots if each[1].fire_at_ms <= since_ms]
     yield from place_rows(rows_of(schedule_id, entry.uid, left, due, definition), world)
-    later = [slot for _, slot in slots[len(due) :]]
-    tasks = [task_of(entry.uid, left.revision, slot, definition.template) for slot in later]
+    later = slots[len(due) :]
+    tasks = [task_of(entry.uid, left.revision, slot, definition.template) for _, slot in later]
     request = f"schedule {entry.uid} {entry.revision}"
     said = yield from withdraw_many(tasks, request, world.now_ms, world.retention_ms)
-    taken = [slot.instant_ms for slot, each in zip(later, said, strict=True) if each is Withdrawn.STARTED]
+    started = [each for each, what in zip(later, said, strict=True) if what is Withdrawn.STARTED]
+    yield from place_rows(rows_of(schedule_id, entry.uid, left, started, definition), world)
+    taken = [slot.instant_ms for _, slot in started]
     yield from _forget(namespace, schedule_id, entry, stored, len(later), taken, world)
 
 
