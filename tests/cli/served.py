@@ -23,18 +23,21 @@ def timerd(*arguments: str, stdin: str = "") -> Ran:
 
 
 class Server:
-    """`timerd serve` on a free port."""
+    """`timerd serve` on a free port. Its log goes into a file: a pipe that nobody reads would stop the server when it
+    is full."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.address = f"127.0.0.1:{free_port()}"
         self.data = folder / "data"
         command = [*TIMERD, "serve", "--data", str(self.data), "--listen", self.address, *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self._log = folder / "log"
+        with self._log.open("a") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout is not None
         assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], "the server says nothing"
         self.ready = self.process.stdout.readline()
 
     def stop(self) -> tuple[int, str, str]:
         self.process.send_signal(signal.SIGTERM)
-        out, err = self.process.communicate(timeout=PATIENCE_S)
-        return self.process.returncode, out, err
+        out, _ = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out, self._log.read_text()

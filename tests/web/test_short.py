@@ -131,6 +131,17 @@ async def test_a_task_is_moved_and_cancelled_by_id_and_by_key(rig: Rig) -> None:
     assert (unknown.status, unknown.json["code"]) == (404, "not_found")
 
 
+async def test_a_path_that_is_none_and_a_verb_of_another_are_said_in_a_sentence(rig: Rig) -> None:
+    for path in ("/v1/task/abc", "/v1/", "/v1/queues/mails"):
+        unknown = await rig.caller.ask("GET", path)
+        assert (unknown.status, unknown.json["code"], unknown.reason) == (404, "not_found", "PATH_UNKNOWN")
+        assert path in unknown.json["message"]
+    wrong = await rig.caller.ask("GET", "/v1/queues/mails/tasks?in=3s")
+    assert (wrong.status, wrong.json["code"], wrong.headers["Allow"]) == (405, "unimplemented", "POST")
+    assert wrong.json["message"] == "/v1/queues/mails/tasks is not asked by GET, but by POST."
+    assert (await rig.caller.ask("PUT", "/v1/tasks/abc")).headers["Allow"] == "DELETE, GET, HEAD, PATCH"
+
+
 async def test_a_namespace_is_named_in_the_query(rig: Rig) -> None:
     task_id = (await post(rig, f"{HOUR}&namespace=other", b"a")).json["task_id"]
     assert (await rig.caller.ask("GET", f"/v1/tasks/{task_id}")).status == 404

@@ -16,6 +16,7 @@ from timerd.web.pages import page_routes
 from timerd.web.rpc import rpc_routes
 from timerd.web.task_routes import TASK_ROUTES
 from timerd.web.turnstile import Turnstile
+from timerd.web.unknown import UNKNOWN_PATH, answer_unknown
 from timerd.web.work_routes import WORK_ROUTES
 
 SHORT_ROUTES = (*TASK_ROUTES, *WORK_ROUTES, *AUDIT_ROUTES)
@@ -28,7 +29,9 @@ def routes_of(config: ServerConfig, calls: LocalCalls) -> Iterable[web.AbstractR
     front = Front(calls, guard_of(config), Turnstile())
     short = [web.route(route.verb, route.path, front.handler(route.respond)) for route in SHORT_ROUTES]
     pages = [] if config.http.page == "off" else page_routes(may_act=config.http.page == "act")
-    return [*rpc_routes(front), *short, *pages, web.get("/openapi.json", front.handler(_openapi))]
+    # Last: it takes what no other route takes.
+    unknown = web.route("*", UNKNOWN_PATH, front.handler(answer_unknown))
+    return [*rpc_routes(front), *short, *pages, web.get("/openapi.json", front.handler(_openapi)), unknown]
 
 
 async def _openapi(_: HttpCall) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +30,11 @@ _OF_DAY = """SELECT id, scope, shard, keys_crc, keys, payloads_crc, payloads FRO
     WHERE day = ? AND corrupt = 0 ORDER BY scope, shard LIMIT ?"""
 # From one day to the next by the index: whether a group is corrupt stands in the table, and to read each of them would
 # take a second at a start with ten million tasks.
-DAYS = """WITH RECURSIVE days(day) AS (
+_ALL_DAYS = """WITH RECURSIVE days(day) AS (
     SELECT min(day) FROM far_groups
     UNION ALL SELECT (SELECT min(day) FROM far_groups WHERE day > days.day) FROM days WHERE day IS NOT NULL)
-    SELECT day FROM days
+    SELECT day FROM days"""
+DAYS = f"""{_ALL_DAYS}
     WHERE EXISTS (SELECT 1 FROM far_groups WHERE far_groups.day = days.day AND corrupt = 0)"""
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,11 @@ def take_slice(connection: sqlite3.Connection, day: int) -> tuple[list[tuple[Par
     return split, left_bytes < SLICE_BYTES
 
 
-def corrupt_far_groups(connection: sqlite3.Connection) -> list[str]:
-    rows = connection.execute("SELECT id, day FROM far_groups WHERE corrupt = 1 ORDER BY id")
+def corrupt_far_groups(connection: sqlite3.Connection, waiting: Set[int]) -> list[str]:
+    """Of days that are split, of which nothing else is left: to look through the others would take as long as there are
+    tasks. `waiting`: those that are not."""
+    split = [day for (day,) in connection.execute(_ALL_DAYS) if day is not None and day not in waiting]
+    query = "SELECT id, day FROM far_groups WHERE day = ? AND corrupt = 1"
+    rows = sorted(row for day in split for row in connection.execute(query, (day,)))
     named = [f"The far row group {name} of day {np.datetime64(day, 'D')}" for name, day in rows]
     return [f"{each} does not match its checksum. {CorruptRow.consequence}" for each in named]

@@ -246,7 +246,8 @@ class SqliteStore:
         await self._write(lambda commit: remove_entries(commit.connection, keys))
 
     async def facts(self) -> StoreFacts:
-        far = await self._look_ups.run(corrupt_far_groups)
+        waiting = frozenset(self._far.waiting)
+        far = await self._look_ups.run(lambda connection: corrupt_far_groups(connection, waiting))
         return StoreFacts(
             "sqlite",
             DURABILITY[self._synchronous],

@@ -30,8 +30,8 @@ HOUR_MS = 60 * MINUTE_MS
 MOST_RANGE_MS = 24 * HOUR_MS
 KEPT_MS = 1_000
 PENDING_KEPT_MS = 30_000
-# Of estimates, for one answer: those of many queues are read in turn.
-MOST_ROWS_READ = 5_000
+# Of estimates, for one answer: those of many queues are read in turn. A queue costs as much as so many rows besides.
+MOST_ROWS_READ, A_QUEUE_IN_ROWS = 2_500, 50
 LOAD_KEPT_MS = 5_000
 # Ranges of load that are kept; pages of many queues ask for one each.
 MOST_LOADS = 200
@@ -129,7 +129,7 @@ class Overview:
             if name[0]:
                 counts = await self._engine.load(*name, now_ms // MINUTE_MS * MINUTE_MS, _FOR_EVER_MS)
                 self._pending[name] = max(0, sum(counts.values())), now_ms
-                rows += len(counts)
+                rows += len(counts) + A_QUEUE_IN_ROWS
 
     def _read_ms(self, name: QueueName) -> int:
         known = self._pending.get(name)

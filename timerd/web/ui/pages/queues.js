@@ -99,18 +99,27 @@ export function Queues({ overview, namespace }) {
     ${others.length > 0 && html`<p class="quiet">Other namespaces in use: ${others.map((name) => html`<a href=${`#/queues?namespace=${encodeURIComponent(name)}`}>${name}</a> `)}</p>`}`;
 }
 
+/**
+ * The next tasks of a queue. Where hundreds of others come before them, they are looked for in the first minute that has some by
+ * the estimates: to read through all that lies between would cost the server more than a page may.
+ */
+async function nextTasks(namespace, queue) {
+  const now = Date.now();
+  const at = (ms) => new Date(ms).toISOString();
+  const list = (fromMs, maxScanned) =>
+    call("TimerService", "List", { namespace, pageSize: 20, maxScanned, filter: { queue, startTime: at(fromMs), endTime: at(now + 86_400_000) } });
+  const near = await list(now - 300_000, 100);
+  if (near.tasks?.length || !near.nextPageToken) return near;
+  const load = await call("OverviewService", "GetLoad", { namespace, queue });
+  const minutes = (load.tasks || []).map((count, minute) => (number(count) ? Date.parse(load.startTime) + minute * 60_000 : 0));
+  const first = minutes.find((minute) => minute >= Date.parse(near.scannedThrough));
+  return first ? list(first, 250) : near;
+}
+
 export function Queue({ what, namespace, overview, mayAct }) {
   const queue = (overview.found?.queues || []).find((each) => each.queue === what && each.namespace === namespace) || {};
   const [load, error] = usePoll(() => call("OverviewService", "GetLoad", { namespace, queue: what }), 10_000, [what, namespace]);
-  const [coming] = usePoll(
-    () => {
-      const startTime = new Date(Date.now() - 300_000).toISOString();
-      const endTime = new Date(Date.now() + 86_400_000).toISOString();
-      return call("TimerService", "List", { namespace, pageSize: 20, maxScanned: 1000, filter: { queue: what, startTime, endTime } });
-    },
-    10_000,
-    [what, namespace],
-  );
+  const [coming] = usePoll(() => nextTasks(namespace, what), 10_000, [what, namespace]);
   const now = overview.since(what, namespace);
   const late = quantile(now.counts, overview.found?.latenessBoundsMs || [], 0.99);
   const tasks = (load?.tasks || []).map(number);
