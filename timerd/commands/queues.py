@@ -25,6 +25,7 @@ _COLUMNS = (
     Column("limits"),
     Column("breaker"),
     Column("held_until", Kind.MOMENT, "held until", is_wide=True),
+    Column("ordering", is_wide=True),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
@@ -92,6 +93,9 @@ async def put(
     max_in_hand: MaxInHand = None,
     limit: Listed = None,
     breaker: WithBreaker = False,
+    ordering: Annotated[
+        str | None, typer.Option("--ordering", metavar="hold|halt|pass", help="Of ordering keys, when a task fails.")
+    ] = None,
     no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away, and its breaker.")] = False,
     revision: IfRevision = 0,
 ) -> None:
@@ -101,17 +105,25 @@ async def put(
 
     timerd queues set charges --limit stripe --breaker
     """
-    given = bool(limit) or breaker or (rate, burst, max_in_hand) != (None, None, None)
+    given = bool(limit or ordering) or breaker or (rate, burst, max_in_hand) != (None, None, None)
     if given and no_limit:
         raise WrongInput("--no-limit takes all limits away: give it alone, or leave it out.")
     if not (given or no_limit):
         raise WrongInput(
-            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit or --breaker; or --no-limit."
+            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker or --ordering; or "
+            "--no-limit."
         )
     client = await call.connect()
     shared = limit or ()
     found = await client.queues.put(
-        queue, rate=rate, burst=burst, max_in_hand=max_in_hand, limits=shared, breaker=breaker, revision=revision
+        queue,
+        rate=rate,
+        burst=burst,
+        max_in_hand=max_in_hand,
+        limits=shared,
+        breaker=breaker,
+        ordering=ordering,
+        revision=revision,
     )
     call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
 
@@ -165,6 +177,7 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "limits": list(queue.limits),
         "breaker": queue.breaker.name if queue.breaker is not None else None,
         "breaker_until": iso_of(queue.breaker_until) if queue.breaker_until is not None else None,
+        "ordering": queue.ordering.name,
         "held_until": iso_of(queue.held_until) if queue.held_until is not None else None,
     }
 

@@ -6,7 +6,16 @@ from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, Sl
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
 from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
-from timerd.sdk.scheduling.queues import BreakerState, QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
+from timerd.sdk.scheduling.queues import (
+    BreakerState,
+    KeyInfo,
+    OnFailure,
+    QueueInfo,
+    QueueLimit,
+    QueueMode,
+    Queues,
+    SyncQueues,
+)
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -20,9 +29,11 @@ __all__ = [
     "Cycle",
     "CycleMember",
     "Cycles",
+    "KeyInfo",
     "LimitInfo",
     "Limits",
     "NewSchedule",
+    "OnFailure",
     "Opened",
     "QueueInfo",
     "QueueLimit",

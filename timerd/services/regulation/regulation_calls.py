@@ -15,13 +15,14 @@ from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
 from timerd.model.named_limits import LimitName
-from timerd.model.regulations import Mode, QueueLimit, Regulation
+from timerd.model.regulations import Mode, Regulation
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
+from timerd.services.regulation.key_calls import ON_FAILURE, ordering_of
 from timerd.services.regulation.limit_wire import limit_of, listed_of, wire_of_limit
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
@@ -91,11 +92,13 @@ class RegulationCalls:
         limit = limit_of(request.limit) if request.HasField("limit") else None
         if limit is not None or limits:
             self._regulating.check_single()
+        ordering = ordering_of(request.ordering)
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutQueueResponse:
             is_broken = request.HasField("breaker")
-            change, call = partial(_with_limits, limit=limit, limits=limits, breaker=is_broken), call_hash(request)
+            asked = Regulation(limit=limit, limits=limits, breaker=is_broken, ordering=ordering)
+            change, call = partial(_with_limits, asked=asked), call_hash(request)
             async with self._limiting.listing([LimitName(queue.namespace, each) for each in limits]):
                 rules, _ = await self._regulating.change(queue, call, request.revision, change)
             return wire.PutQueueResponse(queue=self._shown(queue, rules))
@@ -105,7 +108,8 @@ class RegulationCalls:
     def _shown(self, queue: QueueKey, rules: Regulation) -> wire.Queue:
         """A mode that has ended by itself is over, and its note with it."""
         is_over = rules.is_over(self._now_ms())
-        shown = wire.Queue(namespace=queue.namespace, name=queue.queue, revision=rules.revision)
+        ordering = ON_FAILURE[rules.on_failure]
+        shown = wire.Queue(namespace=queue.namespace, name=queue.queue, revision=rules.revision, ordering=ordering)
         shown.mode = wire.QUEUE_MODE_RUNNING if is_over else _WIRE_OF[rules.mode]
         if not is_over:
             shown.note = rules.note
@@ -156,8 +160,9 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
     return replace(rules, mode=asked.mode, until_ms=asked.until_ms, note=asked.note)
 
 
-def _with_limits(rules: Regulation, limit: QueueLimit | None, limits: tuple[str, ...], breaker: bool) -> Regulation:
-    return replace(rules, limit=limit, limits=limits, breaker=breaker)
+def _with_limits(rules: Regulation, asked: Regulation) -> Regulation:
+    ordering = asked.ordering or rules.ordering
+    return replace(rules, limit=asked.limit, limits=asked.limits, breaker=asked.breaker, ordering=ordering)
 
 
 def call_hash(request: Any) -> str:  # noqa: ANN401 - each call has its own
