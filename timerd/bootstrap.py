@@ -233,7 +233,7 @@ def _answering(
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
     delivery.on_settled(engine.use.settled)
-    engine.goes_by(regulating.known.mode)
+    engine.goes_by(regulating.known.mode, regulating.known.on_failure)
     kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms)
     api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
     delivery.on_durable(api.ends.settled)
@@ -245,7 +245,10 @@ def _answering(
         api.handler_of(SCHEDULE_SERVICE, recurring.verbs(engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
         api.handler_of(OVERVIEW_SERVICE, {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
-        api.handler_of(REGULATION_SERVICE, regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms)),
+        api.handler_of(
+            REGULATION_SERVICE,
+            regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms, engine.ordering),
+        ),
         Foreseeing(store, base.now_ms).handler(),
     )
     return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)

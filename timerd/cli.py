@@ -26,6 +26,7 @@ from timerd.commands import (
     doctor,
     explain,
     health,
+    keys,
     limits,
     look,
     outbox,
@@ -52,7 +53,7 @@ _PANELS = {
     "Tasks": (schedule, look, explain, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (top, queues, limits, doctor, health, cluster, partition, announce, backup, audit),
+    "Operate": (top, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
     "Try it": (demo, simulate, version),
 }
 

@@ -46,5 +46,8 @@ def _add_cycle(client: SyncClient) -> None:
 
 def _add_rules(client: SyncClient) -> None:
     client.queues.pause(LONG, note="the printer on the third floor is broken, and nobody knows where the key is")
+    client.queues.pause("pages")
+    for key in ("book", "a-book-with-a-rather-long-name.which-somebody-chose/日本語"):
+        client.schedule("pages", b"1", delay=0, ordering_key=key)
     client.limits.put(LIMIT, rate="100/s", burst=20, max_in_hand=50)
     client.queues.put("mails", rate="100/s", burst=20, max_in_hand=50, limits=[LIMIT])

@@ -49,6 +49,7 @@ LISTINGS = {
     ("partition",): ("now",),
     ("queues", "list"): (),
     ("queues", "show"): (LONG,),
+    ("keys", "list"): ("pages",),
     ("limits", "list"): (),
     ("limits", "show"): (LIMIT,),
     ("explain",): ("--key", "order-4711"),

@@ -52,6 +52,9 @@ HOLDS = [
     "limits CAPONLY LEAK",
     "order",
     "order NCRASH=0 NFAIL=2 NLEAVE=2",
+    "failure",
+    "failure HALT",
+    "failure PASS",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -128,6 +131,10 @@ BROKEN = [
     )),
     *(f"order ORDERONLY {rule}" for rule in ("LANEBLIND", "LATEACCEPT", "LOADFIRST")),
     "order NCRASH=2 NPARK=0",
+    *(f"failure HALT {rule}" for rule in (
+        "ENDFIRST", "NOTESBLIND", "NOTEALONE", "RESUMEANY", "GOFIRST", "VACUITY1", "VACUITY2",
+    )),
+    *(f"failure PASS {rule}" for rule in ("PASSEARLY", "KEEPSPLACE", "VACUITY3")),
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -150,4 +157,6 @@ QUICK = (
     "outbox NOTIME",
     "limits NOREPORT",
     "order EARLYNEXT",
+    "failure HALT",
+    "failure PASS PASSEARLY",
 )

@@ -27,6 +27,7 @@ _COLUMNS = (
     Column("limits"),
     Column("breaker"),
     Column("held_until", Kind.MOMENT, "held until", is_wide=True),
+    Column("ordering", is_wide=True),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
@@ -105,6 +106,9 @@ async def put(
     key_max_in_hand: KeyMaxInHand = None,
     key_share: KeyShare = None,
     key: OverriddenKeys = None,
+    ordering: Annotated[
+        str | None, typer.Option("--ordering", metavar="hold|halt|pass", help="Of ordering keys, when a task fails.")
+    ] = None,
     no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away, and its breaker.")] = False,
     revision: IfRevision = 0,
 ) -> None:
@@ -117,13 +121,13 @@ async def put(
     timerd queues set mail --key-max-in-hand 4 --key-share 0.2 --key acme=20
     """
     keys = key_rules(key_rate, key_max_in_hand, key_share, key or ())
-    given = bool(limit) or breaker or keys is not None or (rate, burst, max_in_hand) != (None, None, None)
+    given = bool(limit or ordering) or breaker or keys is not None or (rate, burst, max_in_hand) != (None, None, None)
     if given and no_limit:
         raise WrongInput("--no-limit takes all limits away: give it alone, or leave it out.")
     if not (given or no_limit):
         raise WrongInput(
-            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker or what its keys may "
-            "(--key-rate, --key-max-in-hand, --key-share, --key); or --no-limit."
+            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker, --ordering or what its "
+            "keys may (--key-rate, --key-max-in-hand, --key-share, --key); or --no-limit."
         )
     client = await call.connect()
     shared = limit or ()
@@ -135,6 +139,7 @@ async def put(
         limits=shared,
         breaker=breaker,
         keys=keys,
+        ordering=ordering,
         revision=revision,
     )
     call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
@@ -178,6 +183,7 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "keys": keys_record(queue.keys),
         "breaker": queue.breaker.name if queue.breaker is not None else None,
         "breaker_until": iso_of(queue.breaker_until) if queue.breaker_until is not None else None,
+        "ordering": queue.ordering.name,
         "held_until": iso_of(queue.held_until) if queue.held_until is not None else None,
     }
 

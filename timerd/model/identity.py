@@ -69,6 +69,11 @@ class TaskId(NamedTuple):
     def to_bytes(self) -> bytes:
         return _TASK_ID.pack(FORMAT, *self)
 
+    @classmethod
+    def from_bytes(cls, packed: bytes) -> TaskId:
+        """Of one that was packed so."""
+        return cls(*_TASK_ID.unpack(packed)[1:])
+
     def __str__(self) -> str:
         return encode_id(self.to_bytes())
 

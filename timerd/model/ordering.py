@@ -7,6 +7,7 @@ of one message share the number before it (`Extra.order_base`), and differ by th
 from __future__ import annotations
 
 import struct
+from enum import StrEnum
 from typing import NamedTuple
 
 from timerd.model.codec import ORDERING_KEY, needing
@@ -20,6 +21,17 @@ NO_FENCE = bytes(FENCE_BYTES)
 _FENCE = struct.Struct(">QQI")
 # A release that does not know the key would send its tasks side by side.
 _NEEDS = needing(ORDERING_KEY)
+
+
+class OnFailure(StrEnum):
+    """What becomes of the others of a key when a task of it fails."""
+
+    # They wait for its retries, and go on after the dead letter.
+    HOLD = "hold"
+    # They wait for its retries. A dead letter halts the key until somebody resumes it.
+    HALT = "halt"
+    # They pass it while it waits for its next attempt, which has its place by its new time.
+    PASS = "pass"
 
 
 class OrderFence(NamedTuple):

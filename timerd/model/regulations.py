@@ -10,6 +10,7 @@ from typing import Any
 
 from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
 from timerd.model.errors import NotUnderstood
+from timerd.model.ordering import OnFailure
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import EntryKey
 
@@ -94,7 +95,8 @@ _KEY_RULES = field_names(KeyRules)
 class Regulation:
     """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
     that changed it. `limits`: names of those that it shares with other queues. `breaker`:
-    whether it has one. `keys`: what its limit keys go by."""
+    whether it has one. `keys`: what its limit keys go by. `ordering`: what becomes of an ordering key
+    when a task of it fails, as `OnFailure` or as a later release says it."""
 
     revision: int = 0
     mode: Mode = Mode.RUNNING
@@ -105,11 +107,17 @@ class Regulation:
     limits: tuple[str, ...] = ()
     breaker: bool = False
     keys: KeyRules | None = None
+    ordering: str = OnFailure.HOLD.value
     kept: str = ""
 
     @property
     def is_limited(self) -> bool:
         return self.limit is not None or bool(self.limits)
+
+    @property
+    def on_failure(self) -> OnFailure:
+        """HALT for what only a later release knows: nothing is out of order by it."""
+        return OnFailure(self.ordering) if self.ordering in set(OnFailure) else OnFailure.HALT
 
     def mode_at(self, now_ms: int) -> Mode:
         return Mode.RUNNING if self.is_over(now_ms) else self.mode

@@ -188,6 +188,7 @@ class DeadLetter:
     occurrence: str = ""
     # Of its attempts, the last one among them (model/attempts.py).
     history: str = ""
+    ordering_key: str = ""
 
     def facts(self) -> bytes:
         """What is stored of it beside its id, its death and its payload."""
@@ -202,6 +203,7 @@ class DeadLetter:
             "row_key": self.row_key,
         }
         more = {"row_kept": self.row_kept, "occurrence": self.occurrence, "history": self.history}
+        more["ordering_key"] = self.ordering_key
         return dump_json(stored | {name: value for name, value in more.items() if value})
 
     @classmethod
@@ -222,6 +224,7 @@ class DeadLetter:
             facts.get("row_kept", ""),
             facts.get("occurrence", ""),
             facts.get("history", ""),
+            facts.get("ordering_key", ""),
         )
 
 

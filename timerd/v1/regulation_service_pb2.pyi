@@ -19,6 +19,13 @@ class QueueMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_MODE_DRAINING: _ClassVar[QueueMode]
     QUEUE_MODE_STOPPED: _ClassVar[QueueMode]
 
+class OnFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_FAILURE_UNSPECIFIED: _ClassVar[OnFailure]
+    ON_FAILURE_HOLD: _ClassVar[OnFailure]
+    ON_FAILURE_HALT: _ClassVar[OnFailure]
+    ON_FAILURE_PASS: _ClassVar[OnFailure]
+
 class BreakerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     BREAKER_STATE_UNSPECIFIED: _ClassVar[BreakerState]
@@ -30,6 +37,10 @@ QUEUE_MODE_RUNNING: QueueMode
 QUEUE_MODE_PAUSED: QueueMode
 QUEUE_MODE_DRAINING: QueueMode
 QUEUE_MODE_STOPPED: QueueMode
+ON_FAILURE_UNSPECIFIED: OnFailure
+ON_FAILURE_HOLD: OnFailure
+ON_FAILURE_HALT: OnFailure
+ON_FAILURE_PASS: OnFailure
 BREAKER_STATE_UNSPECIFIED: BreakerState
 BREAKER_STATE_CLOSED: BreakerState
 BREAKER_STATE_OPEN: BreakerState
@@ -74,7 +85,7 @@ class Breaker(_message.Message):
     def __init__(self, state: _Optional[_Union[BreakerState, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Queue(_message.Message):
-    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker", "keys")
+    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker", "keys", "ordering")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +97,7 @@ class Queue(_message.Message):
     HELD_UNTIL_FIELD_NUMBER: _ClassVar[int]
     BREAKER_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     mode: QueueMode
@@ -97,7 +109,8 @@ class Queue(_message.Message):
     held_until: _timestamp_pb2.Timestamp
     breaker: Breaker
     keys: KeyRules
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ...) -> None: ...
+    ordering: OnFailure
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ...) -> None: ...
 
 class NamedLimit(_message.Message):
     __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time", "held_until")
@@ -180,7 +193,7 @@ class SetModeResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutQueueRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys")
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys", "ordering")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -190,6 +203,7 @@ class PutQueueRequest(_message.Message):
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     BREAKER_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     queue: str
@@ -199,7 +213,8 @@ class PutQueueRequest(_message.Message):
     limits: _containers.RepeatedScalarFieldContainer[str]
     breaker: Breaker
     keys: KeyRules
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ...) -> None: ...
+    ordering: OnFailure
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ...) -> None: ...
 
 class PutQueueResponse(_message.Message):
     __slots__ = ("queue",)
@@ -278,3 +293,59 @@ class DeleteLimitRequest(_message.Message):
 class DeleteLimitResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ListKeysRequest(_message.Message):
+    __slots__ = ("namespace", "queue", "limit")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    limit: int
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class OrderingKey(_message.Message):
+    __slots__ = ("key", "waiting", "task_id", "halted", "since", "next_time")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TIME_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    waiting: int
+    task_id: str
+    halted: bool
+    since: _timestamp_pb2.Timestamp
+    next_time: _timestamp_pb2.Timestamp
+    def __init__(self, key: _Optional[str] = ..., waiting: _Optional[int] = ..., task_id: _Optional[str] = ..., halted: bool = ..., since: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ListKeysResponse(_message.Message):
+    __slots__ = ("keys", "halted")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[OrderingKey]
+    halted: int
+    def __init__(self, keys: _Optional[_Iterable[_Union[OrderingKey, _Mapping]]] = ..., halted: _Optional[int] = ...) -> None: ...
+
+class SkipKeyRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "queue", "ordering_key", "task_id", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    queue: str
+    ordering_key: str
+    task_id: str
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., ordering_key: _Optional[str] = ..., task_id: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class SkipKeyResponse(_message.Message):
+    __slots__ = ("task_id",)
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    def __init__(self, task_id: _Optional[str] = ...) -> None: ...

@@ -76,6 +76,16 @@ class RegulationServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitResponse.FromString,
                 _registered_method=True)
+        self.ListKeys = channel.unary_unary(
+                '/timerd.v1.RegulationService/ListKeys',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.ListKeysRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.ListKeysResponse.FromString,
+                _registered_method=True)
+        self.SkipKey = channel.unary_unary(
+                '/timerd.v1.RegulationService/SkipKey',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.SkipKeyRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.SkipKeyResponse.FromString,
+                _registered_method=True)
 
 
 class RegulationServiceServicer(object):
@@ -144,6 +154,20 @@ class RegulationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListKeys(self, request, context):
+        """Ordering keys of a queue that stand still, then those with the most tasks in memory; of the instance that is asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SkipKey(self, request, context):
+        """A key that a dead letter halts goes on without it. NOT_FOUND where no task halts it, or another one than `task_id`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegulationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -186,6 +210,16 @@ def add_RegulationServiceServicer_to_server(servicer, server):
                     servicer.DeleteLimit,
                     request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitResponse.SerializeToString,
+            ),
+            'ListKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKeys,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.ListKeysRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.ListKeysResponse.SerializeToString,
+            ),
+            'SkipKey': grpc.unary_unary_rpc_method_handler(
+                    servicer.SkipKey,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.SkipKeyRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.SkipKeyResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -406,6 +440,60 @@ class RegulationService(object):
             '/timerd.v1.RegulationService/DeleteLimit',
             timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitRequest.SerializeToString,
             timerd_dot_v1_dot_regulation__service__pb2.DeleteLimitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/ListKeys',
+            timerd_dot_v1_dot_regulation__service__pb2.ListKeysRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.ListKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SkipKey(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/SkipKey',
+            timerd_dot_v1_dot_regulation__service__pb2.SkipKeyRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.SkipKeyResponse.FromString,
             options,
             channel_credentials,
             insecure,

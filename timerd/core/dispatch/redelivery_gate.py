@@ -15,7 +15,10 @@ from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import RowKey, attempt_of
 from timerd.model.ordering import is_ordered
 from timerd.model.settle import Outcome
+from timerd.model.storage import DeadLetter
 
+# What may not end yet is looked at again after this.
+LOOK_MS = 10
 # Whose lease ended while nobody could extend it, for its partition changed hands or its server was away, has so long to
 # be heard of: a worker tries every 2 s at the least to connect again, and its home may have to tell another instance.
 RETURN_MS = 5_000
@@ -25,11 +28,18 @@ GONE = "the lease ended: the worker that had the last attempt was not heard of a
 class RedeliveryGate:
     """A task that a worker has is not sent to another one (guarantee G5). `lease_of`: until when a worker has the
     delivery of a row, as far as is known; `return_ms`: a worker that has what was taken over with its lease, and has
-    extended it since, is heard of within this time."""
+    extended it since, is heard of within this time; `may_end`: whether that may be
+    recorded of a task which has failed for good."""
 
     def __init__(
-        self, guard: RedeliveryGuard, lease_of: Callable[[RowKey], int], secret: bytes, return_ms: int = RETURN_MS
+        self,
+        guard: RedeliveryGuard,
+        lease_of: Callable[[RowKey], int],
+        secret: bytes,
+        return_ms: int = RETURN_MS,
+        may_end: Callable[[DeadLetter], bool] = lambda _: True,
     ) -> None:
+        self._may_end = may_end
         self._guard = guard
         self._lease_of = lease_of
         self._secret = secret
@@ -54,7 +64,8 @@ class RedeliveryGate:
         if attempt_of(key.version) > template.retry.max_attempts:
             failure = Failure(now_ms, rows.extra_of(row).last_error or GONE, end=AttemptEnd.LEASE_ENDED)
             attempts = attempt_of(key.version) - 1
-            return End(Outcome.DEAD, letter_of(batch.due, row, key, attempts, failure, self._secret))
+            letter = letter_of(batch.due, row, key, attempts, failure, self._secret)
+            return End(Outcome.DEAD, letter) if self._may_end(letter) else Hold(now_ms + LOOK_MS)
         if 0 < rows.expiry_ms(row) <= now_ms:
             return End(Outcome.EXPIRED)
         return None

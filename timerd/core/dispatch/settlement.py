@@ -199,6 +199,7 @@ def letter_of(taken: Taken, row: int, key: RowKey, attempts: int, failure: Failu
         occurrence=extra.occurrence,
         row_kept=extra.kept,
         history=with_attempt(extra.history, failure.of_attempt(attempts)),
+        ordering_key=extra.ordering_key,
     )
 
 

@@ -75,7 +75,7 @@ class KeyGate:
 
     def _unsure_until_ms(self, filed: Filed, key: RowKey, sure_ms: int, now_ms: int) -> int:
         """When to look again whether it is the first; now: it is."""
-        if key.position_ms >= sure_ms:
+        if key.position_ms >= sure_ms or not self._keys.halts.is_read:
             return now_ms + LOOK_MS
         return int(max(now_ms, self._heard_by_ms())) if filed.seq < self._keys.first_seq else now_ms
 

@@ -17,9 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.core.ordering.halts import Halts
 from timerd.core.taken import LAST, QueueKey
+from timerd.model.halts import Halt
 from timerd.model.identity import RowKey
-from timerd.model.ordering import first_of, order_seq
+from timerd.model.ordering import OnFailure, first_of, order_seq
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 
@@ -90,6 +92,8 @@ class OrderKeys:
         self.first_seq = LAST
         self._writes: dict[int, int] = {}
         self._given: Callable[[], None] = lambda: None
+        self.halts = Halts()
+        self.on_failure: Callable[[QueueKey], OnFailure] = lambda _: OnFailure.HOLD
 
     def __bool__(self) -> bool:
         """Whether any key has something in memory."""
@@ -101,6 +105,10 @@ class OrderKeys:
     def on_given(self, given: Callable[[], None]) -> None:
         """`given` is called when rows may be sent that waited for their key."""
         self._given = given
+
+    def goes_by(self, on_failure: Callable[[QueueKey], OnFailure]) -> None:
+        """What becomes of the keys of a queue when a task of theirs fails."""
+        self.on_failure = on_failure
 
     # -- accepting ------------------------------------------------------------------------------------------------
 
@@ -144,6 +152,10 @@ class OrderKeys:
             found = self._lines[name] = Line(queue, ordering_key)
         return found
 
+    def has(self, queue: QueueKey, ordering_key: str) -> bool:
+        """Whether the key has something in memory."""
+        return (queue, ordering_key) in self._lines
+
     def number(self) -> int:
         """Another one each time."""
         return next(self._numbers)
@@ -157,7 +169,8 @@ class OrderKeys:
             self._unblock(sent)
 
     def is_next(self, filed: Filed) -> bool:
-        return not filed.line.blocked and filed.line.first() is filed
+        line = filed.line
+        return not line.blocked and line.first() is filed and self.halts.find(line.queue, line.ordering_key) is None
 
     def block(self, filed: Filed) -> None:
         """It is sent, or ends: nothing else of its key is sent until that is durable."""
@@ -189,6 +202,16 @@ class OrderKeys:
         """Digests of what has been sent, or ends."""
         return self._blocking.keys()
 
+    def halt(self, halt: Halt) -> None:
+        """Nothing of the key is sent until it is resumed; it was noted, or died before this instance began."""
+        self.halts.add(halt)
+
+    def resume(self, halt: Halt) -> None:
+        """This task halts its key no more, durably."""
+        self.halts.remove(halt)
+        line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
+        self.give([line] if line is not None else [])
+
     def lapse(self, now_ms: int) -> None:
         """Leases that are over."""
         over = [self._blocking[each] for each in self._over if self._held_ms[each] <= now_ms]
@@ -201,7 +224,7 @@ class OrderKeys:
             first = line.first()
             if first is None:
                 self._forget(line)
-            elif not line.blocked and not first.is_given:
+            elif self.is_next(first) and not first.is_given:
                 first.is_given = True
                 parts.setdefault((id(first.home), id(first.rows), first.until_ms), []).append(first)
         for part in parts.values():

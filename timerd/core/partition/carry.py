@@ -6,18 +6,20 @@ holder that dies in between is completed by the next one from the record.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from timerd.core.taken import Again
+from timerd.core.taken import Again, QueueKey
 from timerd.model.attempts import FailedAttempt, with_attempt
 from timerd.model.identity import RowKey, attempt_of, next_attempt
+from timerd.model.ordering import OnFailure
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, FLAG_ORDERED, FLAGS_OF_TASK, RowGroup
 from timerd.model.settle import Carry, CarryReason
 from timerd.model.task import NO_EXTRA, Extra
 
+OnFailureOf = Callable[[QueueKey], OnFailure]
 # Kept of an error: enough for a traceback's end, little enough for a row.
 ERROR_CHARACTERS = 16_384
 # From here on a carry says what the new row has that others of its group may not have.
@@ -49,10 +51,15 @@ def guard_carry(
     return Carry(key, reason, target, position_ms, version, lease_until_ms)
 
 
-def in_place(rows: RowGroup, row: int, source: Partition, carry: Carry) -> Carry:
-    """A row of an ordering key keeps its place (rule O5): a retry is sent later from there. At the lag limit it goes to
-    its queue's backlog, at the same position; other carries leave it where it is."""
+def in_place(rows: RowGroup, row: int, source: Partition, carry: Carry, on_failure: OnFailureOf) -> Carry:
+    """A row of an ordering key keeps its place (rule O5): a retry is sent later from there, unless the others of the
+    key pass it (rule F4). At the lag limit it goes to its queue's backlog, at the same position; other carries leave it
+    where it is."""
     if not int(rows.columns["flags"][row]) & FLAG_ORDERED:
+        return carry
+    template = rows.template_of(row)
+    queue = QueueKey(template.namespace, template.queue)
+    if carry.reason is CarryReason.RETRY and on_failure(queue) is OnFailure.PASS:
         return carry
     target = backlog_of(rows.one(row), source) if carry.reason is CarryReason.GUARD else source
     due_ms = carry.position_ms if carry.reason is CarryReason.RETRY else 0

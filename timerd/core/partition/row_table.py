@@ -529,7 +529,8 @@ class RowTable:
     def retry_waiting(self, key: RowKey, rows: RowGroup, again: Again) -> int:
         """A row that waits for the end of a lease goes on as the next attempt of the delivery that failed. `rows`: the
         row as the store has it. Returns the lsn."""
-        carry = in_place(rows, 0, self.partition, retry_carry(self.partition, again)._replace(source=key))
+        carry = retry_carry(self.partition, again)._replace(source=key)
+        carry = in_place(rows, 0, self.partition, carry, self._rows.ordered.order_keys.on_failure)
         if (carry.target, carry.position_ms, carry.version) == (self.partition, key.position_ms, key.version):
             # It has waited here as that attempt already, and its way would be a circle.
             carry = carry._replace(version=next_attempt(key.version))
@@ -593,6 +594,7 @@ class RowTable:
         rows, log = self._rows, self._log
         parts: dict[tuple[int, Partition], _Part] = {}
         copies: list[Carry] = []
+        on_failure = rows.ordered.order_keys.on_failure
         for asked in carries:
             key, carry = asked.source, asked
             # An earlier one of them may have been of the same row.
@@ -603,7 +605,7 @@ class RowTable:
             others = rows.open.copies.pop(key.digest)
             if batch.taken.positions[row] != key.position_ms:
                 carry = asked._replace(source=key._replace(position_ms=batch.taken.positions[row]))
-            carry = in_place(batch.taken.rows, row, self.partition, carry)
+            carry = in_place(batch.taken.rows, row, self.partition, carry, on_failure)
             outcome = rows.pending(key)
             # The row that it was written again as is among those that go on with it: it is the task, and has not ended.
             if outcome is not None and not (outcome is Outcome.FORWARDED and others):

@@ -16,7 +16,7 @@ from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.outcomes import outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control, Instants, Move, MoveState, Place, control_key, move_key, place_key
-from timerd.model.rows import RowGroup, single_row
+from timerd.model.rows import FLAG_ORDERED, RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, DeadLetter, Found, Mark, MarkKind
 from timerd.model.task import Extra
@@ -186,11 +186,13 @@ def _is_passed(place: Place) -> Procedure[bool]:
 def from_letter(here: Located, letter: DeadLetter) -> Located:
     """Where nothing is found any more, the dead letter still tells all of its task. The row of one that has just died
     does not know how its last attempt failed."""
-    extra = Extra(letter.row_key, occurrence=letter.occurrence, kept=letter.row_kept)
+    kept, ordering_key = letter.row_kept, letter.ordering_key
+    extra = Extra(letter.row_key, occurrence=letter.occurrence, kept=kept, ordering_key=ordering_key)
     if here.rows is not None:
         extra = here.rows.extra_of(0)
     extra = replace(extra, last_error=letter.last_error, history=letter.history)
-    rows = single_row(letter.key, letter.fire_at_ms, letter.template, letter.payload, extra, 0)
+    flags = FLAG_ORDERED if extra.ordering_key else 0
+    rows = single_row(letter.key, letter.fire_at_ms, letter.template, letter.payload, extra, flags)
     place = Place(letter.partition, letter.key)
     return replace(here, place=place, rows=rows, ending=Ending(Outcome.DEAD), source=None)
 

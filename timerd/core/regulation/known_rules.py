@@ -12,6 +12,7 @@ from collections.abc import Set
 from timerd.core.regulation.changing import AllRules
 from timerd.core.taken import QueueKey
 from timerd.model.named_limits import LimitName, NamedLimit
+from timerd.model.ordering import OnFailure
 from timerd.model.regulations import NO_RULES, Mode, Regulation
 
 UNREAD = Regulation(mode=Mode.STOPPED)
@@ -45,6 +46,10 @@ class KnownRules:
     def mode(self, queue: QueueKey, now_ms: int) -> Mode:
         rules = self._rules.get(queue)
         return Mode.RUNNING if rules is None else rules.mode_at(now_ms)
+
+    def on_failure(self, queue: QueueKey) -> OnFailure:
+        """What becomes of an ordering key of the queue when a task of it fails."""
+        return self._rules.get(queue, NO_RULES).on_failure
 
     def find(self, queue: QueueKey) -> Regulation | None:
         """By what the queue goes now; None: it has no rules, as most have."""

@@ -9,7 +9,15 @@ from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
 from timerd.sdk.scheduling.moves import Move, Moved
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
 from timerd.sdk.scheduling.queue_limits import QueueLimit
-from timerd.sdk.scheduling.queues import BreakerState, QueueInfo, QueueMode, Queues, SyncQueues
+from timerd.sdk.scheduling.queues import (
+    BreakerState,
+    KeyInfo,
+    OnFailure,
+    QueueInfo,
+    QueueMode,
+    Queues,
+    SyncQueues,
+)
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -23,6 +31,7 @@ __all__ = [
     "Cycle",
     "CycleMember",
     "Cycles",
+    "KeyInfo",
     "KeyLimit",
     "KeyRules",
     "KeyRulesInfo",
@@ -31,6 +40,7 @@ __all__ = [
     "Move",
     "Moved",
     "NewSchedule",
+    "OnFailure",
     "Opened",
     "QueueInfo",
     "QueueLimit",

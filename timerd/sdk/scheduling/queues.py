@@ -64,6 +64,51 @@ class BreakerState(_WireEnum):
     HALF_OPEN = 3
 
 
+class OnFailure(_WireEnum):
+    """What becomes of the other tasks of an ordering key when one of them fails.
+
+    Attributes:
+        UNSPECIFIED: a policy of a later server, which this release does not know.
+        HOLD: they wait for its retries, and go on after the dead letter.
+        HALT: they wait for its retries; a dead letter halts the key until it is redriven or skipped.
+        PASS: they pass it while it waits for its next attempt, which has its place by its new time.
+    """
+
+    UNSPECIFIED = 0
+    HOLD = 1
+    HALT = 2
+    PASS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KeyInfo:
+    """A key info shows one ordering key of a queue.
+
+    Args:
+        key: the ordering key.
+        waiting: how many of its tasks the server has in memory, which are due soon or wait.
+        task_id: the task that the others wait for: it halts the key, is with a worker, or is the next one; None where
+            there is none.
+        halted: whether that task has failed for good, and the key stands still since.
+        since: of a key that stands still, since when, in UTC.
+        next_time: when the next task may start at the earliest, in UTC, where it waits for a retry.
+    """
+
+    key: str
+    waiting: int
+    task_id: str | None
+    halted: bool
+    since: datetime | None
+    next_time: datetime | None
+
+    @classmethod
+    def of(cls, message: pb.OrderingKey) -> KeyInfo:
+        """The info says what the message `message` says."""
+        since = datetime_of_ms(ms_of_timestamp(message.since)) if message.HasField("since") else None
+        next_time = datetime_of_ms(ms_of_timestamp(message.next_time)) if message.HasField("next_time") else None
+        return cls(message.key, message.waiting, message.task_id or None, message.halted, since, next_time)
+
+
 @dataclass(frozen=True, slots=True)
 class QueueInfo:
     """A queue info shows the rules of a queue.
@@ -83,6 +128,7 @@ class QueueInfo:
         breaker: the state of its breaker, of the instance that was asked; None where it has none.
         breaker_until: until when its breaker is open, in UTC; None where it is not.
         keys: how much of each limit key of it is sent; None where nobody has said that.
+        ordering: what becomes of the others of an ordering key when a task of it fails.
     """
 
     name: str
@@ -98,6 +144,7 @@ class QueueInfo:
     breaker: BreakerState | None = None
     breaker_until: datetime | None = None
     keys: KeyRulesInfo | None = None
+    ordering: OnFailure = OnFailure.HOLD
 
     @classmethod
     def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
@@ -107,7 +154,8 @@ class QueueInfo:
         mode, limits = QueueMode(message.mode), tuple(message.limits)
         rest = message.note, message.revision, limit, limits, silent, held_until(message), *_breaker(message)
         keys = KeyRulesInfo.of(message.keys) if message.HasField("keys") else None
-        return cls(message.name, message.namespace, mode, until, *rest, keys)
+        ordering = OnFailure(message.ordering) if message.ordering else OnFailure.HOLD
+        return cls(message.name, message.namespace, mode, until, *rest, keys, ordering)
 
 
 class Queues:
@@ -235,6 +283,7 @@ class Queues:
         limits: Iterable[str] = (),
         breaker: bool = False,
         keys: KeyRules | None = None,
+        ordering: str | None = None,
         revision: int = 0,
         request_id: str | None = None,
     ) -> QueueInfo:
@@ -250,6 +299,8 @@ class Queues:
             breaker: whether it is left in peace for a while when half of its attempts fail. Default it is not.
             keys: how much of each limit key is sent. Default the keys take turns, each with up to a half of what is in
                 hand.
+            ordering: what becomes of the others of an ordering key when a task of it fails: "hold", "halt" or "pass"
+                (`OnFailure`). Default as it is.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
@@ -264,6 +315,7 @@ class Queues:
             queue=name(queue, "queue"),
             revision=whole_number(revision, "revision"),
             limits=_names(limits),
+            ordering=_ordering_of(ordering),
         )
         if (rate, burst, max_in_hand) != (None, None, None):
             request.limit.CopyFrom(limit_message(rate, burst, max_in_hand))
@@ -272,6 +324,44 @@ class Queues:
         if keys is not None:
             request.keys.CopyFrom(keys.to_proto())
         return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
+
+    async def keys(self, queue: str, *, limit: int = 100) -> tuple[KeyInfo, ...]:
+        """The call returns ordering keys of a queue: those that stand still, then those with the most waiting.
+
+        Args:
+            queue: the name of the queue.
+            limit: how many at most, 1 to 1,000. Default 100.
+        """
+        request = pb.ListKeysRequest(
+            namespace=self._open(), queue=name(queue, "queue"), limit=whole_number(limit, "limit", 1, 1_000)
+        )
+        reply = await self._call("ListKeys", request, pb.ListKeysResponse)
+        return tuple(map(KeyInfo.of, reply.keys))
+
+    async def skip_key(
+        self, queue: str, ordering_key: str, *, task_id: str | None = None, request_id: str | None = None
+    ) -> str:
+        """The call lets an ordering key that stands still go on without the task that has failed, and returns its id:
+        it stays a dead letter. To have it tried again, redrive it: the key goes on then as well.
+
+        Args:
+            queue: the name of the queue.
+            ordering_key: the ordering key.
+            task_id: the task that halts it; another one goes on halting it. Default whatever does.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: no task, or another one, halts the key.
+        """
+        request = pb.SkipKeyRequest(
+            namespace=self._open(),
+            request_id=request_id_of(request_id),
+            queue=name(queue, "queue"),
+            ordering_key=text(ordering_key, "ordering_key", 1_024),
+            task_id=text(task_id or "", "task_id", 128),
+        )
+        skipped: str = (await self._call("SkipKey", request, pb.SkipKeyResponse)).task_id
+        return skipped
 
     async def _set(
         self, queue: str, mode: QueueMode, note: str, until: datetime | None, revision: int, request_id: str | None
@@ -321,6 +411,8 @@ class SyncQueues:
     stop = blocking(Queues.stop)
     put = blocking(Queues.put)
     resume = blocking(Queues.resume)
+    keys = blocking(Queues.keys)
+    skip_key = blocking(Queues.skip_key)
     list = iterating(Queues.list)
 
 
@@ -335,6 +427,16 @@ def _breaker(message: pb.Queue) -> tuple[BreakerState | None, datetime | None]:
     breaker = message.breaker
     until = datetime_of_ms(ms_of_timestamp(breaker.until)) if breaker.HasField("until") else None
     return BreakerState(breaker.state), until
+
+
+def _ordering_of(ordering: str | None) -> str:
+    """None: as it is."""
+    if ordering is None:
+        return "ON_FAILURE_UNSPECIFIED"
+    found = {each.name.lower(): each for each in OnFailure if each is not OnFailure.UNSPECIFIED}.get(ordering)
+    if found is None:
+        raise invalid(f"`ordering` is {ordering!r:.60}: use 'hold', 'halt' or 'pass'.", "ordering")
+    return f"ON_FAILURE_{found.name}"
 
 
 def _names(limits: Iterable[str]) -> list[str]:

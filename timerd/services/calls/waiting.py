@@ -39,6 +39,11 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
 
 def _until_key(view: TaskView, behind: TaskId) -> wire.Waiting:
     said = f"The task {behind} comes before it: tasks of the ordering key {view.ordering_key!r} go one at a time."
+    if view.is_halted:
+        said = (
+            f"The task {behind} has failed for good, and its ordering key {view.ordering_key!r} stands still since: "
+            "resume the key (timerd keys resume), or skip the task (timerd keys skip)."
+        )
     return wire.Waiting(reason=wire.WAIT_REASON_KEY, description=said, task_id=str(behind))
 
 

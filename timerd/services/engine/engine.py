@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 
@@ -28,6 +28,7 @@ from timerd.core.protocol import (
     resolve_once,
     stored_among,
 )
+from timerd.core.taken import QueueKey
 from timerd.model.errors import (
     CorruptRow,
     NotFound,
@@ -37,6 +38,7 @@ from timerd.model.errors import (
 )
 from timerd.model.first_reply import Times, first_reply, indexes_of, read_reply
 from timerd.model.identity import TaskId, attempt_of, delivery_id_of
+from timerd.model.ordering import OnFailure
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key, name_key
 from timerd.model.rows import RowGroup
@@ -115,9 +117,9 @@ class Engine:
         self._attempts = Attempts(scheduler, time)
         self._expired = Expired(scheduler.procedures, time)
         self._browsing = Browsing(store, scheduler, secret, self._attempts, self._expired)
-        self._ordering = Ordering(scheduler.memory.order_keys)
+        self.ordering = Ordering(scheduler.memory.order_keys, scheduler.halting, secret)
         times = self.now_ms, self._time_ms
-        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, *times, self._ordering.writing)
+        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, *times, self.ordering.writing)
         self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
         self.use = NamespaceUse(store, self._time_ms)
@@ -144,8 +146,8 @@ class Engine:
         now_ms = self.now_ms()
         if not any(extra.ordering_key for extra in tasks.rows.extras):
             return await self._schedule(tasks, now_ms)
-        with self._ordering.writing(now_ms):
-            self._ordering.number(tasks.rows, now_ms)
+        with self.ordering.writing(now_ms):
+            self.ordering.number(tasks.rows, now_ms)
             return await self._schedule(tasks, now_ms)
 
     async def _schedule(self, tasks: NewTasks, now_ms: int) -> StoredTasks:
@@ -358,6 +360,9 @@ class Engine:
         named = _hash(namespace, f"{REDRIVE_GENERATION} {request}").hex()
         said = await self._moving.redrive(ids, named, asked_ms)
         self.use.revive(namespace, sum(answer is True for answer in said))
+        living = [task.to_bytes() for task, answer in zip(ids, said, strict=True) if answer is True]
+        with after_a_write():
+            await self._scheduler.halting.lives(living)
         return said
 
     async def dead_letters(
@@ -387,9 +392,10 @@ class Engine:
         self._removed(query.namespace, _ended_now(ids, said))
         return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
 
-    def goes_by(self, mode: ModeOf) -> None:
-        """What queues may do, for `facts`."""
+    def goes_by(self, mode: ModeOf, on_failure: Callable[[QueueKey], OnFailure]) -> None:
+        """What queues may do, for `facts`; and what becomes of an ordering key when a task of it fails."""
         self._facts.go_by(mode)
+        self._scheduler.memory.order_keys.goes_by(on_failure)
 
     async def facts(self) -> EngineFacts:
         return await self._facts.read()
@@ -455,7 +461,9 @@ class Engine:
         view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes, delivery_id=delivery_id)
         if not extra.ordering_key:
             return view
-        return replace(view, behind=self._ordering.before(view, self.secret, int(self._time.exact_ms())))
+        halt = self.ordering.halt_of(view)
+        behind = self.ordering.before(view, self.secret, int(self._time.exact_ms()))
+        return replace(view, behind=TaskId.from_bytes(halt.task_id) if halt else behind, is_halted=halt is not None)
 
     def _state(self, here: Located, version: int) -> State:
         if here.ending.outcome in ENDED:

@@ -16,6 +16,7 @@ from timerd.core.ordering import KeyGate, OrderedRows
 from timerd.core.partition import PartitionMachine
 from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
+from timerd.model.halts import Halt
 from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition, scope_of
 from timerd.model.settle import Outcome
@@ -69,7 +70,9 @@ class SchedulerFiring:
         self.looking = Looking(self._redelivery_guard, self.clock_ms, peers)
         self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking)
         self.late_failures = LateFailures(scheduler, store, self._elsewhere, self._redelivery_guard, secret, peers)
-        redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms)
+        self._halting = scheduler.halting
+        may_end = scheduler.halting.may_end
+        redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms, may_end)
         self._gates = (redelivery, *gates, self._key_gate())
         self._turns = TakingTurns(scheduler, self._loaded, self._heard, MOST_KEPT_BACK)
         scheduler.deliveries.machine.key_hands.queues = self._turns.keys.queues
@@ -203,7 +206,10 @@ class SchedulerFiring:
     def put_dead_letters(
         self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended], otherwise: Otherwise
     ) -> Awaitable[None]:
-        """In the record that ends them; of rows that are not open here the dead letters first."""
+        """In the record that ends them; of rows that are not open here the dead letters first. What halts its ordering
+        key is noted before that (rule F1)."""
+        if halts := self._halting.of(dead_letters):
+            return self._put_halting(halts, dead_letters, ended, otherwise)
         waits: list[Awaitable[None]] = []
         letter_of = dict(zip(ended, dead_letters, strict=True))
         for machine, items in self._by_machine(ended):
@@ -227,6 +233,12 @@ class SchedulerFiring:
                     self.late_failures.put_dead_letters_elsewhere([letter_of[item] for item in missing], missing)
                 )
         return wait_for_all(waits)
+
+    async def _put_halting(
+        self, halts: Sequence[Halt], dead_letters: Sequence[DeadLetter], ended: Sequence[Ended], otherwise: Otherwise
+    ) -> None:
+        await self._halting.note(halts)
+        await self.put_dead_letters(dead_letters, ended, otherwise)
 
     async def end_late(self, late: Sequence[AckToken]) -> Sequence[Late]:
         return await self.late_acks.end(late)

@@ -111,6 +111,8 @@ class LateFailures:
 
     async def _put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> bool:
         """The deliveries are over for the workers: the store is asked until it has done it. Whether all have ended."""
+        if halts := self._scheduler.halting.of(dead_letters):
+            await self._scheduler.halting.note(halts)
         while True:
             try:
                 await self._store.put_dead_letters(dead_letters)
@@ -126,5 +128,6 @@ class LateFailures:
         has_ended = await self._elsewhere.end(item)
         if not has_ended:
             await self._store.take_dead_letters([letter.task_id])
+            await self._scheduler.halting.lives([letter.task_id])
         self._redelivery_guard.forget(delivery_id_of(item.key.digest, item.key.version))
         return has_ended

@@ -5,16 +5,21 @@ from __future__ import annotations
 import asyncio
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from operator import attrgetter
+from typing import NamedTuple
 
-from timerd.core.ordering import Filed, OrderKeys
+from timerd.core.ordering import Filed, KeyFacts, OrderKeys
 from timerd.core.taken import QueueKey
+from timerd.model.halts import Halt
 from timerd.model.identity import PREFIX_BYTES, TaskId, mac_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
 from timerd.services.engine.verbs import TaskView
+from timerd.services.holding.halting import Halting
 
 # A write of which nobody heard the end has been met by a sweep, if it was made.
 MET_S = 3.0
+_SINCE = attrgetter("since_ms")
 
 
 def id_of(filed: Filed, secret: bytes) -> TaskId:
@@ -30,15 +35,32 @@ def id_of(filed: Filed, secret: bytes) -> TaskId:
     return TaskId(position_ms, shard, template.scope, template.priority, prefix, item, mac)
 
 
+def _task_of(halt: Halt) -> TaskId:
+    return TaskId.from_bytes(halt.task_id)
+
+
 def has_expired(filed: Filed, now_ms: int) -> bool:
     return 0 < filed.rows.expiry_ms(filed.row) <= now_ms
+
+
+class KeyState(NamedTuple):
+    """Of one key: how many of its tasks wait in memory, and for which. `until_ms`: when that may start; 0: it has
+    started, or may start now."""
+
+    key: str
+    waiting: int
+    task: TaskId | None
+    until_ms: int
+    halt: Halt | None = None
 
 
 class Ordering:
     """Of one instance."""
 
-    def __init__(self, keys: OrderKeys) -> None:
+    def __init__(self, keys: OrderKeys, halting: Halting, secret: bytes) -> None:
         self._keys = keys
+        self._halting = halting
+        self._secret = secret
 
     def number(self, rows: RowGroup, now_ms: int) -> None:
         """Gives them their order, in the step that accepts them."""
@@ -55,6 +77,42 @@ class Ordering:
         if found is None or (found.key.digest not in self._keys.blocking and has_expired(found, now_ms)):
             return None
         return id_of(found, secret)
+
+    def halt_of(self, view: TaskView) -> Halt | None:
+        """What halts the key of a task that lives; None: nothing does."""
+        if view.template is None:
+            return None
+        return self._keys.halts.find(QueueKey(view.template.namespace, view.template.queue), view.ordering_key)
+
+    def states(self, queue: QueueKey, most: int) -> list[KeyState]:
+        """Keys of the queue: those that stand still for the longest, then those that have the most in memory."""
+        facts = {each.ordering_key: each for each in self._keys.facts(queue, most)}
+        halts = sorted((each for each in self._keys.halts if (each.namespace, each.queue) == queue), key=_SINCE)
+        first = {halt.ordering_key: halt for halt in reversed(halts)}
+        halted = [KeyState(key, self._waiting(queue, key), _task_of(halt), 0, halt) for key, halt in first.items()]
+        halted.sort(key=lambda each: each.halt.since_ms if each.halt is not None else 0)
+        others = (self._state(each) for key, each in facts.items() if key not in first)
+        return [*halted, *others][:most]
+
+    def halted(self, queue: QueueKey) -> int:
+        return self._keys.halts.counts().get(queue, 0)
+
+    def halt(self, queue: QueueKey, ordering_key: str, task_id: str) -> Halt | None:
+        """What halts the key; with an id only if it is that one."""
+        halt = self._keys.halts.find(queue, ordering_key)
+        return None if halt is None or task_id not in ("", str(_task_of(halt))) else halt
+
+    async def skip(self, halt: Halt) -> None:
+        await self._halting.resume(halt)
+
+    def _waiting(self, queue: QueueKey, key: str) -> int:
+        return self._keys.line(queue, key).waiting() if self._keys.has(queue, key) else 0
+
+    def _state(self, facts: KeyFacts) -> KeyState:
+        found = facts.sent or facts.first
+        task = id_of(found, self._secret) if found is not None else None
+        until_ms = facts.first.until_ms if facts.first is not None and facts.sent is None else 0
+        return KeyState(facts.ordering_key, facts.waiting, task, until_ms)
 
     def writing(self, now_ms: int) -> AbstractContextManager[None]:
         """Rows are written at that instant or later: what is due then waits for them."""

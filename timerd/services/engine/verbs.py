@@ -119,6 +119,8 @@ class TaskView:
     ordering_key: str = ""
     # The task of its key that is before it, as far as is known.
     behind: TaskId | None = None
+    # That one is a dead letter, since which its key stands still.
+    is_halted: bool = False
     # Of this life of it: another one after a move and a redrive.
     delivery_id: bytes = b""
 

@@ -24,6 +24,7 @@ from timerd.ports import Store
 from timerd.services.holding.effect_runner import EffectRunner
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.finishing import Finishing
+from timerd.services.holding.halting import Halting
 from timerd.services.holding.hand_over import HandOver
 from timerd.services.holding.held import Held
 from timerd.services.holding.membership import Membership
@@ -84,6 +85,7 @@ class Scheduler:
         self.read_through = ReadThrough(held.machines, self.hand_over.is_mine)
         memory.order_keys.on_given(held.wake)
         memory.limit_keys.on_given(held.wake, held.machines.gives)
+        self.halting = Halting(memory.order_keys, store)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effect_runner = EffectRunner(
@@ -129,6 +131,8 @@ class Scheduler:
 
     async def reconcile(self, now_ms: int) -> None:
         """Holds what should be held, lets go of what is done."""
+        if not self.memory.order_keys.halts.is_read:
+            await self.halting.read()
         near_ms = now_ms + self._instance.look_ahead_ms
         self.read_through.begin_look()
         asked = list(self.scopes)

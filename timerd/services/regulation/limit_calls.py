@@ -14,8 +14,10 @@ from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import optional_timestamp, timestamp
+from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.verbs import Verbs
 from timerd.services.holding.driving import Performs
+from timerd.services.regulation.key_calls import KeyCalls
 from timerd.services.regulation.limit_wire import limit_name_of, limit_of, wire_of_limit
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
@@ -97,12 +99,13 @@ class LimitCalls:
 
 
 def regulation_verbs(
-    regulating: Regulating, runner: Performs, verbs: Verbs, now_ms: Callable[[], int]
+    regulating: Regulating, runner: Performs, verbs: Verbs, now_ms: Callable[[], int], ordering: Ordering
 ) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
     """All of RegulationService."""
     limiting = Limiting(regulating.known, runner, regulating.opened)
     of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
-    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs()}
+    of_keys = KeyCalls(ordering, verbs, now_ms)
+    return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs(), **of_keys.verbs()}
 
 
 def _name_of(request: Any) -> LimitName:  # noqa: ANN401 - each call has its own

@@ -22,6 +22,7 @@ from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
+from timerd.services.regulation.key_calls import ON_FAILURE, ordering_of
 from timerd.services.regulation.limit_wire import keys_of, limit_of, listed_of, wire_of_keys, wire_of_limit
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
@@ -92,10 +93,12 @@ class RegulationCalls:
         keys = keys_of(request.keys) if request.HasField("keys") else None
         if limit is not None or limits or keys is not None:
             self._regulating.check_single()
+        ordering = ordering_of(request.ordering)
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutQueueResponse:
-            asked = Regulation(limit=limit, limits=limits, breaker=request.HasField("breaker"), keys=keys)
+            is_broken = request.HasField("breaker")
+            asked = Regulation(limit=limit, limits=limits, breaker=is_broken, keys=keys, ordering=ordering)
             change, call = partial(_with_limits, asked=asked), call_hash(request)
             async with self._limiting.listing([LimitName(queue.namespace, each) for each in limits]):
                 rules, _ = await self._regulating.change(queue, call, request.revision, change)
@@ -106,7 +109,8 @@ class RegulationCalls:
     def _shown(self, queue: QueueKey, rules: Regulation) -> wire.Queue:
         """A mode that has ended by itself is over, and its note with it."""
         is_over = rules.is_over(self._now_ms())
-        shown = wire.Queue(namespace=queue.namespace, name=queue.queue, revision=rules.revision)
+        ordering = ON_FAILURE[rules.on_failure]
+        shown = wire.Queue(namespace=queue.namespace, name=queue.queue, revision=rules.revision, ordering=ordering)
         shown.mode = wire.QUEUE_MODE_RUNNING if is_over else _WIRE_OF[rules.mode]
         if not is_over:
             shown.note = rules.note
@@ -160,7 +164,9 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
 
 
 def _with_limits(rules: Regulation, asked: Regulation) -> Regulation:
-    return replace(rules, limit=asked.limit, limits=asked.limits, breaker=asked.breaker, keys=asked.keys)
+    ordering = asked.ordering or rules.ordering
+    limited = replace(rules, limit=asked.limit, limits=asked.limits, breaker=asked.breaker)
+    return replace(limited, keys=asked.keys, ordering=ordering)
 
 
 def call_hash(request: Any) -> str:  # noqa: ANN401 - each call has its own

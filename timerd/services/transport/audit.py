@@ -26,7 +26,7 @@ from timerd.services.transport.status import Context, abort, problem_of
 _TIMER = "/timerd.v1.TimerService/"
 AUDITED = {
     *(f"{_TIMER}{name}" for name in ("Purge", "Redrive", "DrainInstance", "AnnounceLoad", "SweepZones")),
-    *(f"/timerd.v1.RegulationService/{name}" for name in ("SetMode", "PutQueue", "PutLimit", "DeleteLimit")),
+    *(f"/timerd.v1.RegulationService/{name}" for name in ("SetMode", "PutQueue", "PutLimit", "DeleteLimit", "SkipKey")),
 }
 # Of a text within a request or a reply.
 _MOST_CHARS = 1_000

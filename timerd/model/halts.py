@@ -1,0 +1,38 @@
+"""A key that stands still since a task of it failed for good: the note that names the task."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from timerd.model.storage import DeadLetter, Entry, EntryKey
+
+HALTED = b"halted keys"
+
+
+class Halt(NamedTuple):
+    """`task_id`: of the dead letter, 44 bytes. `since_ms`: when it died."""
+
+    namespace: str
+    queue: str
+    ordering_key: str
+    task_id: bytes
+    since_ms: int
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Halt:
+        template = letter.template
+        return cls(template.namespace, template.queue, letter.ordering_key, letter.task_id, letter.died_at_ms)
+
+    @property
+    def name(self) -> EntryKey:
+        """Those of a queue lie side by side, by key."""
+        key = self.ordering_key.encode().hex()
+        return EntryKey(HALTED, f"{self.namespace}\0{self.queue}\0{key}\0{self.task_id.hex()}".encode())
+
+    def to_entry(self) -> Entry:
+        return Entry(self.name, b"1")
+
+
+def task_of(entry: Entry) -> bytes:
+    """The id of the task that the note names."""
+    return bytes.fromhex(entry.key.name.decode().rpartition("\0")[2])
