@@ -58,7 +58,7 @@ from timerd.services.engine.many_keys import resolved_each, resolved_once
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.namespace_use import NamespaceUse
 from timerd.services.engine.ordering import Ordering
-from timerd.services.engine.placed_ids import PlacedIds, homes_after
+from timerd.services.engine.placed_ids import PlacedIds, homes_after, places_after
 from timerd.services.engine.placing import by_bucket, marked_late, placed_from, positioned
 from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
 from timerd.services.engine.verbs import (
@@ -225,11 +225,11 @@ class Engine:
             placed_ms, tasks.rows.columns["fire_at_ms"] = read_reply(done.repeated)
             with after_a_write():
                 again = await self._see_to(tasks, placed_ms, now_ms)
-            return placed_ms, _moved(tasks, placed_ms, again)
+            return placed_ms, places_after(tasks, placed_ms, again)
         self._estimating.add(rows)
         self.use.add(rows)
         self.shards.took_in(rows.columns["position_ms"], len(rows.payloads))
-        return positions_ms, _moved(tasks, positions_ms, done)
+        return positions_ms, places_after(tasks, positions_ms, done)
 
     def _insert(
         self, tasks: NewTasks, groups: Groups, spread: Spread | None, positions_ms: Times, asked_ms: Times, now_ms: int
@@ -477,14 +477,6 @@ class Engine:
 
 def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]:
     return [task for task, answer in zip(ids, said, strict=True) if answer is Cancelled.CANCELLED]
-
-
-def _moved(tasks: NewTasks, first_ms: Times, done: Inserted) -> Times:
-    """Where the rows live in the end: the same array where none was written again."""
-    if not done.moved:
-        return first_ms
-    keys = zip(first_ms.tolist(), tasks.rows.digests(), strict=True)
-    return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
 
 
 def _keep_stored(tasks: NewTasks, reply: bytes) -> None:

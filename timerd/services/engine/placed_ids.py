@@ -9,9 +9,11 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.protocol import Inserted
 from timerd.model.identity import TaskId, mac_of, macs_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
+from timerd.services.engine.verbs import NewTasks
 
 _NONE: Mapping[int, int] = {}
 
@@ -89,3 +91,11 @@ def homes_after(
         if homes.setdefault(bucket_of(int(placed_ms[row])), shard) != shard:
             others[row] = shard
     return homes, others
+
+
+def places_after(tasks: NewTasks, first_ms: npt.NDArray[np.int64], done: Inserted) -> npt.NDArray[np.int64]:
+    """Where the rows live in the end: the same array where none was written again."""
+    if not done.moved:
+        return first_ms
+    keys = zip(first_ms.tolist(), tasks.rows.digests(), strict=True)
+    return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
