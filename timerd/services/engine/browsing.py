@@ -7,7 +7,7 @@ as keys, and payloads only for what is shown. Rows are looked at in slices, so t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,6 +33,10 @@ ALIVE = WAITING | {State.IN_FLIGHT}
 PAGE_S = 1.0
 # Of one partition at a time: what is read of many shards or queues for a page that one of them fills was for nothing.
 LEAST_ROWS, MOST_ROWS = 16, 10_000
+
+
+# Of the catalogue so much is read at first, and so many times more each further time.
+FIRST_SPAN_MS, WIDER = 3_600_000, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,7 @@ class Browsing:
         many rows are read at a time."""
         loop = asyncio.get_running_loop()
         left, end_s, states = max_scanned, loop.time() + PAGE_S, query.states or ALIVE
-        for bucket_ms, entries in await self._buckets(query, after):
+        async for bucket_ms, entries in self._buckets(query, after):
             walk = Walk(_partitions(entries), max(after or Cursor(0, b""), Cursor(max(bucket_ms, query.lo_ms), b"")))
             most = min(max(LEAST_ROWS, min(wanted, left) // len(walk.after)), MOST_ROWS)
             while walk.after:
@@ -159,10 +163,19 @@ class Browsing:
         """Each of its rows, without a look at each: nothing is known of any but that it is stored."""
         return shelf.is_untouched() and shelf.partition not in self._scheduler.machines
 
-    async def _buckets(self, query: Query, after: Cursor | None) -> list[tuple[int, list[BucketEntry]]]:
-        """Time and backlog partitions of each bucket in the range, oldest bucket first."""
-        lo_ms = max(query.lo_ms, after.position_ms if after is not None else query.lo_ms)
-        found = await self._store.catalogue(None, bucket_of(lo_ms), query.hi_ms)
+    async def _buckets(self, query: Query, after: Cursor | None) -> AsyncIterator[tuple[int, list[BucketEntry]]]:
+        """Time and backlog partitions of each bucket in the range, oldest bucket first. A page ends within the first
+        ones as a rule, and a month has nine thousand."""
+        lo_ms = bucket_of(max(query.lo_ms, after.position_ms if after is not None else query.lo_ms))
+        span_ms = FIRST_SPAN_MS
+        while lo_ms < query.hi_ms:
+            hi_ms = min(lo_ms + span_ms, query.hi_ms)
+            for each in await self._buckets_of(query, lo_ms, hi_ms):
+                yield each
+            lo_ms, span_ms = hi_ms, span_ms * WIDER
+
+    async def _buckets_of(self, query: Query, lo_ms: int, hi_ms: int) -> list[tuple[int, list[BucketEntry]]]:
+        found = await self._store.catalogue(None, lo_ms, hi_ms)
         # Of thousands of queues each may have a backlog in a bucket.
         scopes = {TIME_SCOPE, scope_of(query.namespace, query.queue)} if query.queue else None
         by_bucket: dict[int, list[BucketEntry]] = {}
