@@ -223,3 +223,16 @@ async def test_a_task_whose_result_is_not_durable_has_not_ended(
             assert not refused or (await client.get(task.id)).state is TaskState.IN_FLIGHT
     found = await client.wait(task.id)
     assert (found.state, found.result) == (TaskState.ACKED, b"4")
+
+
+async def test_a_call_whose_attempts_failed_says_how_the_last_one_did(server: Server, client: Client) -> None:
+    """No other one could begin in time."""
+    worker = server.worker()
+
+    @worker.on("sums")
+    async def fails(_: Delivery) -> None:
+        raise RuntimeError("the printer is out of paper")
+
+    async with server.working(worker):
+        with pytest.raises(CallExpired, match=r"(?s)in time\. The last attempt failed: .*the printer is out of paper"):
+            await client.call("sums", timeout=0.5)

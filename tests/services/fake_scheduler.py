@@ -7,12 +7,14 @@ from typing import Any
 
 from timerd.core.dispatch.deliveries import Deliveries
 from timerd.core.partition import Memory
+from timerd.services.holding.halting import Halting
 from timerd.services.holding.read_through import ReadThrough
 from timerd.services.holding.row_finder import RowFinder
 
 
 def scheduler_with(machines: Any, held: object = None, store: Any = None, procedures: Any = None) -> Any:  # noqa: ANN401
     """`held` sees to what is durable; `store` and `procedures` find rows that have left."""
+    memory = Memory(1 << 30)
     return SimpleNamespace(
         machines=machines,
         held=held,
@@ -20,6 +22,7 @@ def scheduler_with(machines: Any, held: object = None, store: Any = None, proced
         procedures=procedures,
         finder=RowFinder(store, machines, procedures),
         deliveries=Deliveries.none(),
-        memory=Memory(1 << 30),
+        memory=memory,
+        halting=Halting(memory.order_keys, store),
         read_through=ReadThrough(machines, lambda _: True),
     )

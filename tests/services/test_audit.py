@@ -32,7 +32,7 @@ from timerd.v1.overview_service_pb2 import ListAuditedCallsRequest, ListAuditedC
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 READS = {
     *("ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
-    *("GetQueue", "ListQueues", "GetLimit", "ListLimits"),
+    *("GetQueue", "ListQueues", "GetLimit", "ListLimits", "ListKeys"),
 }
 OPERATED = ("TimerService", "RegulationService")
 

@@ -110,7 +110,7 @@ async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.M
     scheduler, store = scheduler_with({dead.partition: machine}, held), Store()
     firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, store), b"secret")
     monkeypatch.setattr(firing.late_failures, "_elsewhere", SimpleNamespace(end=end))
-    letter = SimpleNamespace(task_id=b"", died_at_ms=DUE_MS, last_error="no")
+    letter = SimpleNamespace(task_id=b"", died_at_ms=DUE_MS, last_error="no", ordering_key="")
     with nullcontext() if waits else pytest.raises(Unavailable):
         await firing.put_dead_letters([cast(Any, letter)], [dead], [])
     assert store.calls == (["put_dead_letters"] if waits else ["put_dead_letters", "take_dead_letters"])

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from timerd.client import Client, InvalidTask, TaskOptions, TaskState
+from timerd.client import Client, InvalidTask, SyncClient, TaskOptions, TaskState
 from timerd.sdk.working.handlers import name_of
 from timerd.tasks import Tasks
 from timerd.testing import Server
@@ -308,3 +308,12 @@ async def test_a_function_is_called_by_a_worker_and_its_caller_gets_what_it_retu
         assert await nothing.call(timeout=5) is None
     task = await sizes.schedule(1, delay=0)
     assert (await client.get(task.id)).result is None
+
+
+def test_a_client_without_await_is_refused() -> None:
+    """It would be noticed with the first call only, where nothing can be done about it."""
+    tasks = Tasks()
+    with SyncClient("127.0.0.1:7400") as client:
+        for give in (tasks.bind, Tasks, lambda given: tasks.bound(given).__enter__()):
+            with pytest.raises(InvalidTask, match="`client` is a SyncClient, and typed tasks are scheduled with await"):
+                give(client)  # type: ignore[arg-type]

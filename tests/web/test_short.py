@@ -82,7 +82,7 @@ async def test_a_get_that_waits_is_answered_once_the_task_has_ended(rig: Rig) ->
     await rig.caller.ask("DELETE", path)
     assert (await waiting).json["state"] == "cancelled"
     wrong = await rig.caller.ask("GET", f"{path}?wait=61s")
-    assert (wrong.status, "timeout is 61 s" in wrong.json["message"]) == (400, True)
+    assert (wrong.status, "wait is 61 s: use 0 to 60 s" in wrong.json["message"]) == (400, True)
 
 
 async def test_a_result_is_given_with_the_finish_and_shown_with_the_task(rig: Rig) -> None:

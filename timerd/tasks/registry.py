@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 AnyTask = TypedTask[..., Any]
 
 
+def _checked(client: Client) -> Client:
+    """Raises InvalidTask."""
+    if not inspect.iscoroutinefunction(getattr(client, "schedule", None)):
+        raise invalid(
+            f"`client` is a {type(client).__name__}, and typed tasks are scheduled with await: give a Client. Without "
+            "asyncio, `SyncClient.schedule` takes the queue and the payload.",
+            "client",
+        )
+    return client
+
+
 class Tasks:
     """The tasks of a program: `@tasks.task("mails")` adds a function, `worker.include(tasks)` works them.
 
@@ -30,7 +41,7 @@ class Tasks:
     """
 
     def __init__(self, client: Client | None = None) -> None:
-        self._client = client
+        self._client = None if client is None else _checked(client)
         self._queues: dict[str, dict[str, AnyTask]] = {}
 
     def bind(self, client: Client) -> None:
@@ -39,7 +50,7 @@ class Tasks:
         Args:
             client: a client that is open.
         """
-        self._client = client
+        self._client = _checked(client)
 
     @contextmanager
     def bound(self, client: Client) -> Iterator[None]:
@@ -48,7 +59,7 @@ class Tasks:
         Args:
             client: a client that is open.
         """
-        before, self._client = self._client, client
+        before, self._client = self._client, _checked(client)
         try:
             yield
         finally:

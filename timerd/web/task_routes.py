@@ -24,7 +24,8 @@ _SPANS = {
     "soft_expire_after": "how long after its time it is late, as 30s",
     "keep_result": "for how long what its worker answers is kept, as 60s",
 }
-_WAIT = {"wait": "answer once it has ended, or after so long as it is then, up to 60s"}
+LONGEST_WAIT_S = 60
+_WAIT = {"wait": f"answer once it has ended, or after so long as it is then, up to {LONGEST_WAIT_S}s"}
 _CONFLICTS = {"reject": 3, "keep": 1, "replace": 2}
 
 
@@ -83,12 +84,23 @@ def _set_due(request: pb.ScheduleRequest | pb.RescheduleRequest, due: Timestamp 
 async def _get(call: HttpCall) -> object:
     """With `wait` it is answered once the task has ended, or after that."""
     if "wait" in call.request.query:
-        asked = pb.WaitRequest(namespace=namespace_of(call), timeout=span_of(call.request.query["wait"], "wait"))
+        asked = pb.WaitRequest(namespace=namespace_of(call), timeout=_wait_of(call.request.query["wait"]))
         _set_target(call, asked)
         return plain((await ask(call, "TimerService/Wait", asked)).task)
     request = pb.GetRequest(namespace=namespace_of(call))
     _set_target(call, request)
     return plain((await ask(call, "TimerService/Get", request)).task)
+
+
+def _wait_of(text: str) -> Duration:
+    """Raises Invalid."""
+    wait = span_of(text, "wait")
+    if wait.ToMilliseconds() > LONGEST_WAIT_S * 1_000:
+        raise Invalid(
+            f"wait is {wait.ToMilliseconds() / 1_000:g} s: use 0 to {LONGEST_WAIT_S} s, and ask again to wait on.",
+            "wait",
+        )
+    return wait
 
 
 async def _cancel(call: HttpCall) -> object:

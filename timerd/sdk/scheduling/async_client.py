@@ -288,7 +288,8 @@ def result_of(ended: TaskInfo) -> bytes | None:
     if ended.state is TaskState.ACKED:
         return ended.result
     if ended.state is TaskState.EXPIRED or not ended.state.is_over:
-        sentence = f"No handler of the queue {ended.queue!r} has acknowledged the task in time."
+        last = f" The last attempt failed: {ended.last_error}" if ended.last_error else ""
+        sentence = f"No handler of the queue {ended.queue!r} has acknowledged the task in time.{last}"
         raise CallExpired(sentence, reason="CALL_EXPIRED")
     error = f": {ended.last_error}" if ended.last_error else "."
     raise CallFailed(f"The task ended as {ended.state.name}{error}", reason="CALL_FAILED")
