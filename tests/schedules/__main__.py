@@ -1,11 +1,12 @@
 """Replays a history of a schedule: python -m tests.schedules SEED [VARIANT or overlap policy]; --many N plays the first
-N of each policy."""
+N of each policy; --apart N plays SKIP and REPLACE until each had so many occurrences."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
+from tests.schedules.apart import played_apart
 from tests.schedules.histories import Broken, History
 from tests.schedules.overlap_histories import OverlapHistory
 from tests.schedules.variants import OVERLAP_VARIANTS, PROFILES, overlap_variant, variant
@@ -13,6 +14,10 @@ from timerd.model.overlap import Overlap
 
 
 def main() -> int:
+    if sys.argv[1] == "--apart":
+        for policy in (Overlap.SKIP, Overlap.REPLACE):
+            print(played_apart(policy, int(sys.argv[2])), flush=True)
+        return 0
     if sys.argv[1] == "--many":
         with variant("") as settings:
             for seed in range(int(sys.argv[2])):
