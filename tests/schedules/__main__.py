@@ -1,11 +1,12 @@
 """Replays a history of a schedule: python -m tests.schedules SEED [VARIANT, overlap policy, or together]; --many N
-plays the first N of each policy."""
+plays the first N of each policy; --apart N plays SKIP and REPLACE until each had so many occurrences."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
+from tests.schedules.apart import played_apart
 from tests.schedules.histories import Broken, History
 from tests.schedules.overlap_histories import OverlapHistory
 from tests.schedules.together_histories import TogetherHistory
@@ -14,6 +15,10 @@ from timerd.model.overlap import Overlap
 
 
 def main() -> int:
+    if sys.argv[1] == "--apart":
+        for policy in (Overlap.SKIP, Overlap.REPLACE):
+            print(played_apart(policy, int(sys.argv[2])), flush=True)
+        return 0
     if sys.argv[1] == "--many":
         with variant("") as settings:
             for seed in range(int(sys.argv[2])):

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 
+import grpc
+import pytest
+
 from tests.schedules.story import START, Story
-from timerd.core.protocol import AskToMove, AskToMoveMany, Procedure, Request, SetMarks, TryCas, TryCasMany
+from timerd.core.protocol import AskToMove, AskToMoveMany, Procedure, Request, SetMarks, TryCas, TryCasMany, Undecided
 from timerd.core.schedules.changes import Name, change, paused
+from timerd.model.errors import HolderBusy
 from timerd.model.schedules import Schedule
 from timerd.services.holding.driving import Performs, drive
+from timerd.services.schedules import ticking
+from timerd.services.transport.status import problem_of
 
 
 class Counting:
@@ -50,3 +56,23 @@ async def test_a_pause_takes_as_many_requests_whatever_is_ahead(story: Story) ->
     assert len(story.instants()) == 5
     assert (await story.schedules.get("often")).created == 5
     assert story.came[-1][0] <= START.replace(second=5)
+
+
+async def test_who_is_only_busy_is_told_of_in_a_line_and_its_caller_repeats_the_call(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(ticking, "DEADLINE_S", 0.0)
+
+    async def pause() -> None:
+        raise Undecided
+
+    with pytest.raises(HolderBusy) as caught:
+        await ticking.until_decided(pause, 0.0)
+    problem = problem_of(caught.value)
+    assert problem.code == grpc.StatusCode.UNKNOWN.value[0]
+    assert not problem.reason
+    assert problem.message.startswith("The instances are busy, and within 0 s none has said what became of a task of")
+    assert "repeat the call with the same request_id, which is safe." in problem.message
+    [line] = caplog.records
+    assert (line.levelname, line.exc_info) == ("WARNING", None)
+    assert "are busy" in line.message

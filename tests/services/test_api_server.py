@@ -86,7 +86,7 @@ UNKNOWN: list[tuple[Exception, grpc.StatusCode]] = [
 async def test_unknown_outcomes_carry_no_reason_and_no_internals(
     error: Exception, code: grpc.StatusCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.ERROR)
+    caplog.set_level(logging.WARNING)
     async with running(FakeVerbs(fail=error)) as rig:
         told = await refused(rig.stub.Schedule(ORDER))
     details = told.details() or ""
@@ -95,6 +95,8 @@ async def test_unknown_outcomes_carry_no_reason_and_no_internals(
     assert ("same request_id" in details) == (code is not grpc.StatusCode.DATA_LOSS)
     incident = details.rsplit(" ", 1)[-1].rstrip(".")
     assert f"incident {incident}: secret detail" in caplog.text
+    [record] = [each for each in caplog.records if each.message.startswith("incident ")]
+    assert bool(record.exc_info) is not isinstance(error, StoreUnknown), "what is foreseen is a line"
     found = trailers(told)
     assert "timerd-reason" not in found
     assert not Status.FromString(found["grpc-status-details-bin"]).details

@@ -96,6 +96,11 @@ class StoreUnknown(TimerdError):
     """The store did not say whether it wrote. Repeating is safe; concluding is not."""
 
 
+class HolderBusy(StoreUnknown):
+    """Who holds a row has not said in time what became of it. Its sentence is for callers: what was asked goes on with
+    a repeat."""
+
+
 class CorruptRow(TimerdError):
     """Something stored does not match its checksum: its bytes are never delivered."""
 

@@ -22,7 +22,7 @@ from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ZonesDiffer
 from timerd.core.taken import BACKFILL_TICKS, TICKS, QueueKey, Taken
 from timerd.model.backfills import BackfillTick
-from timerd.model.errors import Aborted, StoreUnknown, TimerdError, Unavailable
+from timerd.model.errors import Aborted, HolderBusy, StoreUnknown, TimerdError, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES, attempt_of
 from timerd.model.schedules import Tick
 from timerd.services.background import begin, note
@@ -230,7 +230,7 @@ def _mark_broken(tick: AnyTick, error: str) -> Procedure[None]:
 
 async def until_decided(work: Callable[[], Awaitable[Returned]], pause_s: float) -> Returned:
     """What was not said to be taken in, or was looked at by two at once, is asked for again, for a while. Two who meet
-    pause for different times. Raises StoreUnknown after it."""
+    pause for different times. Raises HolderBusy after it."""
     loop = asyncio.get_running_loop()
     until_s = loop.time() + DEADLINE_S
     while True:
@@ -238,5 +238,8 @@ async def until_decided(work: Callable[[], Awaitable[Returned]], pause_s: float)
             return await work()
         except (NotTakenIn, Undecided) as error:
             if loop.time() >= until_s:
-                raise StoreUnknown("An instance has not said what became of a task of the schedule.") from error
+                raise HolderBusy(
+                    f"The instances are busy, and within {DEADLINE_S:.0f} s none has said what became of a task of the "
+                    "schedule."
+                ) from error
             await asyncio.sleep(pause_s)

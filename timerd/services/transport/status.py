@@ -21,7 +21,7 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
-from timerd.model.errors import CorruptRow, NotStored, NotUnderstood, StoreUnknown
+from timerd.model.errors import CorruptRow, HolderBusy, NotStored, NotUnderstood, StoreUnknown
 from timerd.v1.task_pb2 import Problem
 
 DOMAIN = "timerd"
@@ -61,13 +61,20 @@ def _incident_of(error: Exception) -> str:
             return str(note.removeprefix(_INCIDENT))
     incident = secrets.token_hex(4)
     error.add_note(_INCIDENT + incident)
-    _LOG.error("incident %s: %s", incident, error, exc_info=error)
+    if isinstance(error, StoreUnknown):
+        # Foreseen: its sentence says what happened, and where it was raised says no more.
+        _LOG.warning("incident %s: %s", incident, error)
+    else:
+        _LOG.error("incident %s: %s", incident, error, exc_info=error)
     return incident
 
 
 def _unknown(error: Exception) -> Problem:
     incident = _incident_of(error)
-    if isinstance(error, StoreUnknown):
+    if isinstance(error, HolderBusy):
+        code = grpc.StatusCode.UNKNOWN
+        sentence = f"{error} What of the call is done stays done: {_REPEAT}"
+    elif isinstance(error, StoreUnknown):
         code = grpc.StatusCode.UNKNOWN
         sentence = f"The store did not say whether it wrote, so the outcome is unknown: {_REPEAT}"
     elif isinstance(error, NotUnderstood):
