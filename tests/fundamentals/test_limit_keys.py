@@ -42,13 +42,16 @@ class Office:
     most: Counter[str] = field(default_factory=Counter)
     open: Counter[str] = field(default_factory=Counter)
     fails: set[bytes] = field(default_factory=set)
+    # Every second one of a customer takes so many times as long.
+    uneven: int = 1
 
     async def __call__(self, delivery: Delivery) -> None:
         customer = delivery.payload.decode().split()[0]
         self.open[customer] += 1
         self.most[customer] = max(self.most[customer], self.open[customer])
         try:
-            await self.server.sleep(seconds=self.seconds)
+            is_odd = int(delivery.payload.split()[1]) % 2
+            await self.server.sleep(seconds=self.seconds * (self.uneven if is_odd else 1))
             if delivery.payload in self.fails:
                 self.fails.discard(delivery.payload)
                 raise RuntimeError("not yet")
@@ -71,6 +74,7 @@ async def schedule(
 
 async def test_others_come_in_turn_with_a_customer_who_has_much(server: Server, client: Client, inbox: Inbox) -> None:
     """Hundreds of one that were due before, and one of each of ten others: these are among the first."""
+    await client.queues.put("mail", keys=KeyRules(share=1))
     at = server.now + timedelta(minutes=1)
     await schedule(client, "noisy", 300, at)
     for n in range(10):
@@ -116,12 +120,12 @@ async def test_a_key_has_no_more_in_hand_than_its_limit(server: Server, client: 
     assert ruled.keys.limit is not None
     assert ruled.keys.limit.max_in_hand == 2
     assert ruled.keys.overrides["free"] is None
-    office = inbox.after = Office(server)
+    office = inbox.after = Office(server, uneven=3)
     await inbox.works("mail", concurrency=30)
     at = server.now + timedelta(seconds=5)
     for customer in ("a", "b", "big", "free"):
         await schedule(client, customer, 10, at)
-    await server.advance(seconds=20)
+    await server.advance(seconds=60)
     assert len(inbox.got) == 40
     assert office.most == {"a": 2, "b": 2, "big": 3, "free": 10}
     await ledger(server)
@@ -293,11 +297,11 @@ async def test_within_a_key_the_order_of_the_queue_holds(server: Server, client:
     at = server.now + timedelta(seconds=5)
     for n in (3, 1, 2):
         await client.schedule("mail", b"a %d" % n, at=at + timedelta(seconds=n), limit_key="a")
-    await client.schedule("mail", b"a urgent", at=at + timedelta(seconds=30), limit_key="a", priority=1)
+    await client.schedule("mail", b"a 0", at=at + timedelta(seconds=30), limit_key="a", priority=1)
     await server.advance(minutes=1)
     await inbox.works("mail")
     await server.advance(seconds=5)
-    assert inbox.payloads == [b"a urgent", b"a 1", b"a 2", b"a 3"]
+    assert inbox.payloads == [b"a 0", b"a 1", b"a 2", b"a 3"]
 
 
 async def test_wrong_rules_and_keys_are_refused(server: Server, client: Client) -> None:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
@@ -185,4 +186,4 @@ class TakingTurns(RuleBasedStateMachine):
 
 
 def test_keys_take_turns_whatever_happens() -> None:
-    run_state_machine_as_test(TakingTurns)
+    run_state_machine_as_test(TakingTurns, settings=settings(max_examples=40, stateful_step_count=25))

@@ -23,7 +23,7 @@ class Turns:
 
     def __init__(self) -> None:
         self.lines: dict[str, KeyLine] = {}
-        self.blocked: set[KeyLine] = set()
+        self.blocked: dict[KeyLine, None] = {}
         self.share = 0
         self.rules: object = None
         self._reached = 0.0
@@ -82,7 +82,7 @@ class Turns:
 
     def ready(self, line: KeyLine) -> None:
         """It may be its turn again."""
-        self.blocked.discard(line)
+        self.blocked.pop(line, None)
         line.is_shared = False
         if not line.is_ready and self.lines.get(line.limit_key) is line:
             line.is_ready = True
@@ -98,7 +98,7 @@ class Turns:
         if until_ms < math.inf:
             heapq.heappush(self._later, (until_ms, next(self._numbers), line))
         else:
-            self.blocked.add(line)
+            self.blocked[line] = None
 
     def release(self) -> None:
         """What keeps keys back is another rule now."""
@@ -126,7 +126,7 @@ class Turns:
     def _forget(self, line: KeyLine) -> None:
         """Nothing of it waits."""
         self.lines.pop(line.limit_key, None)
-        self.blocked.discard(line)
+        self.blocked.pop(line, None)
         line.is_ready = False
         if len(self._tags) > 2 * len(self.lines) + SLACK:
             self._tags = {key: tag for key, tag in self._tags.items() if tag > self._reached}
