@@ -129,8 +129,8 @@ class LimitKeys:
         turns = self._turns.get(queue)
         if turns is None:
             return math.inf
-        if turns.blocked and (share := self.limits.share(queue)) > turns.share:
-            turns.share = share
+        if turns.blocked and (share := self.limits.share(queue)) > turns.share_was:
+            turns.share_was = share
             turns.release_shared()
         return turns.next_ms()
 
@@ -167,9 +167,9 @@ class LimitKeys:
         rules, share = self.limits.rules(queue), self.limits.share(queue)
         if rules is not turns.rules:
             turns.release()
-        elif share > turns.share:
+        elif share > turns.share_was:
             turns.release_shared()
-        turns.rules, turns.share = rules, share
+        turns.rules, turns.share_was = rules, share
         self._takes += 1
         return KeyTurn(self, queue, turns, self._takes, now_ms)
 

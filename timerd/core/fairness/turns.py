@@ -18,13 +18,13 @@ SLACK = 64
 
 
 class Turns:
-    """Of one queue. `blocked`: keys that wait for the end of one of their deliveries. `share`: how many of these a key
+    """Of one queue. `blocked`: keys that wait for the end of one of their deliveries. `share_was`: how many a key
     might have when it was last asked."""
 
     def __init__(self) -> None:
         self.lines: dict[str, KeyLine] = {}
         self.blocked: dict[KeyLine, None] = {}
-        self.share = 0
+        self.share_was = 0
         self.rules: object = None
         self._reached = 0.0
         self._ready: list[tuple[float, int, KeyLine]] = []

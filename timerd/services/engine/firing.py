@@ -75,7 +75,7 @@ class SchedulerFiring:
         redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms, may_end)
         self._gates = (redelivery, *gates, self._key_gate())
         self._turns = TakingTurns(scheduler, self._loaded, self._heard, MOST_KEPT_BACK)
-        scheduler.deliveries.machine.key_hands.queues = self._turns.keys.queues
+        scheduler.deliveries.machine.key_hands.queues = self._turns.limit_keys.queues
         # Where there are other instances, a task may have been written into two partitions.
         self._in_hand: InHand | None = scheduler.deliveries.machine.places if peers is not None else None
 
@@ -87,7 +87,7 @@ class SchedulerFiring:
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         admission = Admission(self._gates if self._in_hand is None else (*self._gates, InHandGate(self._in_hand)))
-        if queue in self._turns.keys.queues:
+        if queue in self._turns.limit_keys.queues:
             return self._turns.take(queue, limit, now_ms, admission)
         taken: list[Taken] = []
         while limit > 0 and admission.kept_back < MOST_KEPT_BACK and (heads := self._loaded.heads(queue, now_ms)):

@@ -32,7 +32,7 @@ class TakingTurns:
         self._loaded = loaded
         self._heard = heard
         self._most_kept_back = most_kept_back
-        self.keys = scheduler.memory.limit_keys
+        self.limit_keys = scheduler.memory.limit_keys
         # Queues that have more due than was filed at once.
         self._filing: set[QueueKey] = set()
 
@@ -40,7 +40,7 @@ class TakingTurns:
         if self._loaded.is_opening(queue):
             return []
         self._file(queue, now_ms)
-        turn, taken = self.keys.turn(queue, now_ms), list[Taken]()
+        turn, taken = self.limit_keys.turn(queue, now_ms), list[Taken]()
         try:
             while limit > 0 and admission.kept_back < self._most_kept_back and (picks := turn.pick(limit)):
                 batches = list(self._sent(picks, now_ms, admission, turn))

@@ -70,7 +70,7 @@ class Regulating:
         self._opened = opened
         self._boot_ms = boot_ms
         self._placing = placing
-        self.keys = keys
+        self.key_limits = keys
         self._read_at_ms = -float("inf")
 
     # -- what this instance goes by -------------------------------------------------------------------------------
@@ -115,8 +115,8 @@ class Regulating:
         """And all that were held back by limits: these may be others by now."""
         if queues:
             opened = {*queues, *self.limits.changed()}
-            if self.keys is not None:
-                self.keys.opened(opened)
+            if self.key_limits is not None:
+                self.key_limits.opened(opened)
             self._opened(opened)
 
     def check_intake(self, queue: QueueKey, now_ms: int) -> None:
@@ -137,7 +137,7 @@ class Regulating:
 
     def held_back(self, queue: QueueKey, now_ms: int, limit_key: str = "") -> Sequence[HeldBack]:
         """By what, and until when, the longest first. None of them: it allows one more of the key now."""
-        keyed = self.keys.held_back(queue, limit_key, now_ms) if self.keys is not None else None
+        keyed = self.key_limits.held_back(queue, limit_key, now_ms) if self.key_limits is not None else None
         others = [each for each in (self.still.held_back(queue, now_ms), keyed) if each is not None]
         return sorted([*self.limits.held_back(queue, now_ms), *others], reverse=True)
 
