@@ -20,6 +20,15 @@ MUTANTS = (
         tests=("tests/fundamentals/test_repeats.py::test_a_move_of_a_batch_is_known_again_alone_and_in_another_batch",),
     ),
     Mutant(
+        name="tries-that-fail-each-other",
+        guarantee="G2",
+        file="timerd/services/engine/moving.py",
+        old="        running = self._running.get(named)\n",
+        new="        running = None\n",
+        breaks="tries of one call that run side by side fail each other's moves, and a busy server does nothing else",
+        tests=("tests/services/test_many_moves.py::test_tries_of_one_call_that_come_side_by_side_are_one",),
+    ),
+    Mutant(
         name="past-moves-forgotten",
         guarantee="G2",
         file="timerd/core/protocol/past_moves.py",

@@ -53,13 +53,14 @@ class Rate(NamedTuple):
         )
 
 
-async def measure(database: PostgresServer, folder: Path, rows: int, relays: int, kinds: Sequence[str]) -> list[Rate]:
-    """In the order of the kinds: moves and cancels are of what was scheduled before."""
+async def measure(database: PostgresServer, folder: Path, rows: int, relays: int, kinds: Sequence[str]) -> None:
+    """Prints each as it comes, in the order of the kinds: moves and cancels are of what was scheduled before."""
     url, server = database.url("shop"), Server(folder)
     await made(PostgresShop, url)
     await asyncio.to_thread(server.start)
     try:
-        return [await _one(url, server, folder, rows, relays, kind) for kind in kinds]
+        for kind in kinds:
+            print(await _one(url, server, folder, rows, relays, kind), flush=True)
     finally:
         server.kill()
 
@@ -71,20 +72,18 @@ async def _one(url: str, server: Server, folder: Path, rows: int, relays: int, k
     await connection.close()
     arguments = ["-m", "timerd.cli", "outbox", "run", "--database", url, "--server", server.address]
     children = [Child(arguments, folder / f"relay{number}.err") for number in range(relays)]
-    before_s, began_s = _cpu_s([server.pid]), time.monotonic()
-    for child in children:
-        await asyncio.to_thread(child.start)
-    first_s = await _drained(url, rows)
-    ended_s, pids = time.monotonic(), [child.pid for child in children]
+    before_s = _cpu_s([server.pid])
+    draining = asyncio.create_task(_drained(url, rows))
+    await asyncio.gather(*(asyncio.to_thread(child.start) for child in children))
+    took_s, pids = await draining, [child.pid for child in children]
     used_s, relays_s = _cpu_s([server.pid]) - before_s, _cpu_s(pids)
     for child in children:
         child.kill()
-    took_s = ended_s - max(first_s, began_s)
     return Rate(kind, relays, rows, took_s, used_s / rows * 1e3, relays_s / rows * 1e3)
 
 
 async def _drained(url: str, rows: int) -> float:
-    """When the first row was taken: a relay starts for a second or two."""
+    """How long it took from the first row that was taken: a relay starts for a second or two."""
     store, first_s, end_s = open_outbox(url), 0.0, time.monotonic() + PATIENCE_S
     try:
         while True:
@@ -92,7 +91,7 @@ async def _drained(url: str, rows: int) -> float:
             if not first_s and (facts.rows < min(rows, 100_000) or facts.sealed):
                 first_s = time.monotonic()
             if not facts.rows and not facts.sealed:
-                return first_s or time.monotonic()
+                return time.monotonic() - first_s
             assert time.monotonic() < end_s, f"the outbox is not drained: {facts}"
             await asyncio.sleep(0.02)
     finally:
@@ -122,9 +121,7 @@ def main() -> int:
     database.start()
     try:
         with tempfile.TemporaryDirectory(prefix="timerd-outbox-", ignore_cleanup_errors=True) as temporary:
-            kinds = given.kinds.split(",")
-            for rate in asyncio.run(measure(database, Path(temporary), given.rows, given.relays, kinds)):
-                print(rate, flush=True)
+            asyncio.run(measure(database, Path(temporary), given.rows, given.relays, given.kinds.split(",")))
     finally:
         database.stop()
     return 0

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import grpc.aio
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from timerd.client import Client, FailedPrecondition, InvalidTask, Item, Move, NotFound, TaskState
 from timerd.core.protocol import AppendRows, Find, SetMarks
@@ -154,6 +155,28 @@ async def test_a_store_that_goes_away_in_the_midst_leaves_the_outcome_open(
     monkeypatch.setattr(ProcedureRunner, "perform", fail_later)
     moved = await client.reschedule_many([Move(task_id=task.id, at=AT) for task in tasks])
     assert {each.fire_time for each in moved} == {AT}
+
+
+async def test_tries_of_one_call_that_come_side_by_side_are_one(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a caller that did not wait for the answer: each task is written once in its new place."""
+    tasks = await client.schedule_many("mails", [(b"%d" % n, HOUR) for n in range(20)])
+    perform, written = ProcedureRunner.perform, list[Append]()
+
+    async def count(self: ProcedureRunner, request: object) -> object:
+        if isinstance(request, AppendRows):
+            written.extend(request.messages)
+        return await perform(self, request)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ProcedureRunner, "perform", count)
+    fire_time = Timestamp(seconds=int(AT.timestamp()))
+    moves = [pb.RescheduleRequest(request_id="m", task_id=task.id, fire_time=fire_time) for task in tasks]
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stub, request = TimerServiceStub(channel), pb.RescheduleBatchRequest(moves=moves)
+        said = await asyncio.gather(*(stub.RescheduleBatch(request) for _ in range(4)))
+    assert {each.fire_time.seconds for reply in said for each in reply.results} == {fire_time.seconds}
+    assert len(written) == len(tasks)
 
 
 class Answers:

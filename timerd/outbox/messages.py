@@ -77,10 +77,10 @@ def calls_in(request: bytes) -> list[bytes]:
     return calls
 
 
-def moves_together(namespace: str, request: bytes) -> bytes:
-    """The RescheduleBatchRequest of a batch of moves, in which each of them has the bytes that were sealed."""
+def moves_together(namespace: str, calls: Sequence[bytes]) -> bytes:
+    """A RescheduleBatchRequest of some moves of a batch, in which each of them is as it was sealed."""
     together = pb.RescheduleBatchRequest(namespace=namespace)
-    for each in calls_in(request):
+    for each in calls:
         together.moves.add().MergeFromString(each)
     return together.SerializeToString(deterministic=True)
 

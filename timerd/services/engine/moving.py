@@ -64,11 +64,30 @@ class Moving:
         self._store = store
         self._runner = runner
         self._retention_ms = retention_ms
+        # (digest, request) -> its try that runs.
+        self._running: dict[tuple[bytes, str], asyncio.Future[int]] = {}
 
     async def move(
         self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None = None
     ) -> int:
-        """The new fire time. What is refused may have been carried out by another try of the call meanwhile."""
+        """The new fire time. A try that comes while another one of the call runs here is answered with it: side by side
+        they would fail each other."""
+        named = task.digest, request
+        running = self._running.get(named)
+        if running is None:
+            running = asyncio.ensure_future(self._move(task, request, fire_at_ms, asked_ms, revive))
+            self._running[named] = running
+            running.add_done_callback(partial(self._over, named))
+        return await asyncio.shield(running)
+
+    def _over(self, named: tuple[bytes, str], running: asyncio.Future[int]) -> None:
+        self._running.pop(named, None)
+        if not running.cancelled():
+            # Nobody may have waited for it to its end.
+            running.exception()
+
+    async def _move(self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None) -> int:
+        """What is refused may have been carried out by another try of the call meanwhile."""
         try:
             return await self._until_decided(task, request, fire_at_ms, asked_ms, revive)
         except (Aborted, NotFound, Precondition):
