@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timerd.client import FailedPrecondition, TaskState
+from timerd.client import FailedPrecondition, NotFound, TaskState
 from timerd.core.cluster.placement import holder_of
 from timerd.model import codec
 from timerd.model.codec import known_by_all
@@ -90,3 +90,22 @@ async def test_while_an_instance_does_not_know_a_span_no_task_has_one(monkeypatc
         assert refused.value.reason == "OLDER_RELEASE"
         await client.schedule("mails", b"x", delay=60)
         assert (await client.get(before.id)).state is TaskState.PENDING
+
+
+async def test_while_an_instance_does_not_know_places_no_cycle_has_any(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would make turns of one kind alone. A cycle without places is created."""
+    async with Cluster("a") as cluster:
+        cycles = cluster.client("a").cycles
+        with monkeypatch.context() as older:
+            older.setattr(codec, "CAPABILITIES", codec.CAPABILITIES - {codec.PLACES})
+            await cluster.add("old")
+        await cluster.advance(seconds=5)
+        with pytest.raises(FailedPrecondition, match=r"knows the places of cycles: old is of an older") as refused:
+            await cycles.create("sync", queue="mails", every=3600, places=["bills", "reports"])
+        assert refused.value.reason == "OLDER_RELEASE"
+        with pytest.raises(NotFound):
+            await cycles.get("sync")
+        await cycles.create("plain", queue="mails", every=3600)
+        await cluster.stop("old")
+        await cluster.advance(minutes=1)
+        assert (await cycles.create("sync", queue="mails", every=3600, places=["bills", "reports"])).places

@@ -12,6 +12,11 @@ import pytest
 from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED
 from timerd.client import BackfillState, ScheduleState
 from timerd.commands.doctor_cluster import cluster_findings
+from timerd.core.schedules.sweeping import Swept
+from timerd.model.errors import Unavailable
+from timerd.model.zones import SweptTo, Zones
+from timerd.services.schedules import zone_sweep
+from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.testing import Cluster
 from timerd.v1 import schedule_service_pb2 as wire
 from timerd.v1.schedule_service_pb2_grpc import ScheduleServiceStub
@@ -174,3 +179,52 @@ async def test_an_operator_brings_the_earlier_release_back_into_force() -> None:
         sweep = cluster.instances["a"].node.zone_sweep
         assert sweep is not None
         assert sweep.own.differing == (CHANGED,)
+
+
+@pytest.mark.parametrize("armed", [0, 3])
+async def test_an_instance_that_is_killed_within_the_sweep_beside_one_of_the_older_release(
+    monkeypatch: pytest.MonkeyPatch, armed: int
+) -> None:
+    """So many are armed by then. The next instance of the later release goes on from there."""
+    names = [f"utopia-{n}" for n in range(5)]
+    swept, real = list[str](), ZoneSweep._one
+    is_killed = is_there = False
+
+    async def one(sweep: ZoneSweep, place: SweptTo, zones: Zones) -> Swept:
+        nonlocal is_there
+        if len(swept) == armed and not is_killed:
+            is_there = True
+            raise Unavailable("It is about to be killed.", "KILLED")
+        said = await real(sweep, place, zones)
+        swept.append(place.name)
+        return said
+
+    monkeypatch.setattr(zone_sweep, "TOGETHER", 1)
+    monkeypatch.setattr(ZoneSweep, "_one", one)
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        came = await listening(cluster, "a")
+        for name in names:
+            await create(cluster, "a", name, CHANGED)
+        await create(cluster, "a", "arcadia", UNCHANGED)
+        await cluster.advance(minutes=5)
+        await cluster.add("b", zones=NEW)
+        for _ in range(30):
+            await cluster.advance(seconds=0 if is_there else 1)
+        assert is_there
+        await cluster.kill("b")
+        is_killed = True
+        await cluster.advance(minutes=1)
+        await cluster.add("c", zones=NEW)
+        await cluster.advance(minutes=3)
+        schedules = cluster.client("a").schedules
+        found = {name: await schedules.get(name) for name in [*names, "arcadia"]}
+        assert {name: (each.revision, each.tzdata) for name, each in found.items()} == {
+            **dict.fromkeys(names, (2, "2030b")),
+            "arcadia": (1, found["arcadia"].tzdata),
+        }
+        await cluster.advance(minutes=67)
+        hour = [START + timedelta(minutes=10 + n) for n in range(60)]
+        assert came["arcadia"] == hour
+        for name in names:
+            assert sorted(came[name]) == [each + 60 * MINUTE for each in hour][: len(came[name])]
+            assert len(came[name]) >= 5
