@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
-from copy import copy
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -57,6 +56,7 @@ class Moving:
         now_ms: Callable[[], int],
         time_ms: Callable[[], int],
         writing: Callable[[int], AbstractContextManager[None]],
+        running: dict[tuple[bytes, str], asyncio.Future[int]] | None = None,
     ) -> None:
         self._writing = writing
         self._now_ms = now_ms
@@ -65,7 +65,7 @@ class Moving:
         self._runner = runner
         self._retention_ms = retention_ms
         # (digest, request) -> its try that runs.
-        self._running: dict[tuple[bytes, str], asyncio.Future[int]] = {}
+        self._running = running if running is not None else {}
 
     async def move(
         self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None = None
@@ -102,10 +102,10 @@ class Moving:
         return await _side_by_side([partial(together._moved, each) for each in moves], MOVES_AT_ONCE)
 
     def _sharing_trips(self) -> Moving:
-        """For moves that go side by side."""
-        together = copy(self)
-        together._runner = SharedTrips(self._runner)
-        return together
+        """For moves that go side by side. What runs is known to both."""
+        times = self._now_ms, self._time_ms
+        trips = SharedTrips(self._runner)
+        return Moving(self._store, trips, self._retention_ms, *times, self._writing, self._running)
 
     async def _moved(self, asked: AskedMove) -> int | Refused:
         try:
