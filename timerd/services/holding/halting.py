@@ -30,6 +30,12 @@ class Halting:
         self._noting: dict[bytes, asyncio.Task[None]] = {}
         keys.halts.is_read = False
 
+    async def begin(self, *, is_single: bool) -> None:
+        """Beside other instances nothing has an ordering key."""
+        if is_single:
+            await self.read()
+        self._keys.halts.is_read = True
+
     async def read(self) -> None:
         """What halted keys before this instance began. A note without its dead letter halts nothing: its task lives, or
         has been redriven."""

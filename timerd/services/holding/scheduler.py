@@ -132,7 +132,7 @@ class Scheduler:
     async def reconcile(self, now_ms: int) -> None:
         """Holds what should be held, lets go of what is done."""
         if not self.memory.order_keys.halts.is_read:
-            await self.halting.read()
+            await self.halting.begin(is_single=self.procedures.others.is_single)
         near_ms = now_ms + self._instance.look_ahead_ms
         self.read_through.begin_look()
         asked = list(self.scopes)
