@@ -11,6 +11,15 @@ REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
     Mutant(
+        name="moved-since-and-told-elsewhere",
+        guarantee="G2",
+        file="timerd/core/protocol/message_place.py",
+        old="    if call.may_be_withdrawn:\n",
+        new="    if call.prefix:\n",
+        breaks="a repeat is answered with another id than the first try, where the task was late and is moved since",
+        tests=("tests/unit/test_message_place.py::test_a_repeat_is_told_the_same_place_of_what_was_moved_since",),
+    ),
+    Mutant(
         name="moves-known-by-their-place",
         guarantee="G2",
         file="timerd/services/calls/many_moves.py",

@@ -156,8 +156,8 @@ MUTANTS = (
         name="written-again-although-withdrawn",
         guarantee="S2",
         file="timerd/core/protocol/message_place.py",
-        old="    left = yield from _not_moved(left)\n",
-        new="",
+        old="        left = yield from _not_moved(left)\n",
+        new="        pass\n",
         breaks="what is withdrawn fires at a later place, where a writer who stood still writes it",
         tests=(
             f"{WITHDRAWALS}::test_what_is_withdrawn_has_no_later_place_whoever_wrote_it_and_stood_still",

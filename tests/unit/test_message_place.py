@@ -25,11 +25,11 @@ from timerd.core.protocol.message_place import (
 from timerd.core.protocol.procedures import AppendRows, OfferRows, Procedure, ReadBucket, Request, TryCas
 from timerd.core.schedules.occurrences import trigger_row
 from timerd.core.taken import Ended
-from timerd.model.identity import RowKey, digest_of
+from timerd.model.identity import RowKey, TaskId, digest_of
 from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.partition import Partition
 from timerd.model.recurrence import Spec
-from timerd.model.registers import Control, Instants, control_key, place_key
+from timerd.model.registers import Control, Instants, Move, MoveState, control_key, move_key, place_key
 from timerd.model.rows import RowGroup, single_row
 from timerd.model.schedules import Definition, Policies
 from timerd.model.settle import Outcome
@@ -142,6 +142,15 @@ def test_two_that_are_late_at_once_go_to_one_place(world: World) -> None:
                 del pending[n]
     assert ends[0].moved == ends[1].moved != {}
     assert len(worked(world)) == 1
+
+
+def test_a_repeat_is_told_the_same_place_of_what_was_moved_since(world: World) -> None:
+    worked(world, 20)
+    place_ms = placed(world)
+    here = done(drive(locate(TaskId(place_ms, 0, 0, 0, PREFIX, 0, b"")), world.runner)).place
+    moved = Move(1, MoveState.MOVED, here, here, "move", place_ms, place_ms)
+    done(world.store.cas([Cas(move_key(TASK), None, moved.to_bytes())]))
+    assert placed(world) == place_ms
 
 
 def answered(control: Control, *offered: Offered | None, now: Control | None = None) -> list[Request]:

@@ -277,7 +277,7 @@ def late_row(world: World) -> tuple[TaskId, Append, Call]:
     late = TaskId(at_ms, 0, TEMPLATES[0].scope, 0, b"late" * 3, 0, bytes(8))
     row = single_row(RowKey(at_ms, late.digest, 0), at_ms, TEMPLATES[0], b"", NO_EXTRA, 0)
     world.tasks[late.digest] = Task(late, {at_ms}, stored=True)
-    call = Call(late.prefix, world.now_ms, world.now_ms + KEPT_MS, KEPT_MS)
+    call = Call(late.prefix, world.now_ms, world.now_ms + KEPT_MS, KEPT_MS, may_be_withdrawn=True)
     return late, Append(((late.home, row),)), call
 
 

@@ -58,12 +58,14 @@ class Forgotten(Exception):
 @dataclass(frozen=True, slots=True)
 class Call:
     """What all tries of a call share, and when this one came. `kept_until_ms`: of the register, if it is written.
-    `retention_ms`: how long the outcomes of a finished partition are kept."""
+    `retention_ms`: how long the outcomes of a finished partition are kept. `may_be_withdrawn`: its tasks are recorded
+    before they are written, and who withdraws one may come first."""
 
     prefix: bytes
     now_ms: int
     kept_until_ms: int
     retention_ms: int
+    may_be_withdrawn: bool = False
 
 
 @dataclass(slots=True)
@@ -233,7 +235,8 @@ def _offer(partition: Partition, rows: RowGroup, source: int, control: bytes | N
 
 def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[Append]:
     """P2 and P3: the rows that have not ended where they were passed, each at its next place; THEN `moves`: who
-    withdraws a task asks for that place after its own change there, so one of the two sees the other."""
+    withdraws a task asks for that place after its own change there, so one of the two sees the other. What its user
+    moved was written before, and its way is gone once more: a repeat is told the same place."""
     left: list[tuple[Partition, RowGroup]] = []
     for partition, rows, _ in passed:
         alive = yield from _not_ended(partition, rows, call)
@@ -244,7 +247,8 @@ def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[A
     latest_ms = max(int(rows.columns["position_ms"].max()) for _, rows in left)
     closing_ms = max(closing_ms for _, _, closing_ms in passed)
     instants = yield from _instants_beyond(latest_ms, max(call.now_ms, closing_ms, latest_ms + 1), call)
-    left = yield from _not_moved(left)
+    if call.may_be_withdrawn:
+        left = yield from _not_moved(left)
     chosen = [
         (_pointing(partition, rows, n, instants), rows.one(n)) for partition, rows in left for n in range(len(rows))
     ]

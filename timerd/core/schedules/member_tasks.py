@@ -152,7 +152,7 @@ def place_together(groups: Mapping[Partition, RowGroup], world: World) -> Proced
     """Raises MissedPlace, where some row is too late for its place: then each is to be placed by itself. Raises
     Forgotten and NotTakenIn."""
     now_ms = world.now_ms()
-    call = Call(TOGETHER, now_ms, now_ms + KEPT_MS, world.retention_ms)
+    call = Call(TOGETHER, now_ms, now_ms + KEPT_MS, world.retention_ms, may_be_withdrawn=True)
     yield from in_time(Append(tuple(groups.items())), call)
 
 
@@ -162,6 +162,8 @@ def place_one(place: Partition, row: RowGroup, world: World) -> Procedure[None]:
     now_ms = world.now_ms()
     prefix = row.digests()[0][: PREFIX.itemsize]
     try:
-        yield from place_message(Append(((place, row),)), Call(prefix, now_ms, now_ms + KEPT_MS, world.retention_ms))
+        yield from place_message(
+            Append(((place, row),)), Call(prefix, now_ms, now_ms + KEPT_MS, world.retention_ms, may_be_withdrawn=True)
+        )
     except Forgotten:
         return

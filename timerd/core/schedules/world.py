@@ -95,18 +95,20 @@ def place_rows(rows: Sequence[OccurrenceRow], world: World) -> Procedure[None]:
     now_ms = world.now_ms()
     if len(rows) > 1:
         try:
-            yield from _all_in_time(rows, Call(TOGETHER, now_ms, now_ms + KEPT_MS, world.retention_ms))
+            yield from _all_in_time(rows, _call(TOGETHER, now_ms, world))
         except (MissedPlace, Forgotten):
             pass
         else:
             return
     for prefix, partition, row in rows:
         try:
-            yield from place_message(
-                Append(((partition, row),)), Call(prefix, now_ms, now_ms + KEPT_MS, world.retention_ms)
-            )
+            yield from place_message(Append(((partition, row),)), _call(prefix, now_ms, world))
         except Forgotten:
             continue
+
+
+def _call(prefix: bytes, now_ms: int, world: World) -> Call:
+    return Call(prefix, now_ms, now_ms + KEPT_MS, world.retention_ms, may_be_withdrawn=True)
 
 
 def _all_in_time(rows: Sequence[OccurrenceRow], call: Call) -> Procedure[None]:
