@@ -66,7 +66,6 @@ KNOWN = {
     "places NOCAS": 1,
     "places STARTNOW": 0,
     "carry NACKANY": 63,
-    "moves NOCELLCHECK": 239,
 }
 # Of the same kind of history, where a change of the code under test has given that seed another one.
 OTHERS, EVERY = 512, 64

@@ -277,6 +277,8 @@ NOTHING_TO_BREAK = {
             *("order ACCEPTBLIND", "order ACKFREES", "order CLOCKORD", "order EARLYNEXT", "order LANEBLIND"),
             *("order LATEACCEPT", "order LEAVEBLIND", "order LEAVEEARLY", "order LOADFIRST", "order NOLEASE"),
             *("order ORDERONLY", "order PARTBLIND", "order RETRYMOVES", "order UNKNOWNOK"),
+            *("failure ENDFIRST", "failure GOFIRST", "failure HALT", "failure KEEPSPLACE", "failure NOTEALONE"),
+            *("failure NOTESBLIND", "failure PASS", "failure PASSEARLY", "failure RESUMEANY"),
         ),
         "ordering keys are refused in a cluster: tests/property/test_ordering_keys.py has them on one instance",
     ),
