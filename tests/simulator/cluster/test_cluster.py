@@ -66,6 +66,7 @@ KNOWN = {
     "places NOCAS": 1,
     "places STARTNOW": 0,
     "carry NACKANY": 63,
+    "moves NOCELLCHECK": 251,
 }
 # Of the same kind of history, where a change of the code under test has given that seed another one.
 OTHERS, EVERY = 512, 64
