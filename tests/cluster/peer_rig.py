@@ -96,7 +96,10 @@ class Pair:
         named = parse_task_id(task)
         assert named is not None
         fire_at_ms = instant_ms(self.cluster.now, "now") + int(seconds * 1000)
-        await self.cluster.instances["a"].node.engine.reschedule("default", [AskedMove("move", named, fire_at_ms, 0)])
+        asked = AskedMove("move", named, fire_at_ms, 0)
+        (said,) = await self.cluster.instances["a"].node.engine.reschedule("default", [asked])
+        if not isinstance(said, int):
+            raise said
 
     def in_a_second(self) -> datetime:
         return self.cluster.now + timedelta(seconds=1)

@@ -76,7 +76,7 @@ def _with_kubernetes(desk: Desk, step: str) -> None:
         return
     with desk.step(step):
         text = pages.section(KUBERNETES, "Three ways")
-        [overlay] = re.findall(r"kubectl apply -k (\S+)", text)
+        overlay, *_ = re.findall(r"kubectl apply -k (\S+)", text)
         rendered = [*yaml.safe_load_all(desk.type(f"kubectl kustomize {overlay}", where=desk.checkout))]
         assert "StatefulSet" in {each["kind"] for each in rendered}
         [own] = pages.fenced(text, "yaml")

@@ -86,8 +86,10 @@ def test_a_failure_carries_them_on_as_one(is_cancelled: bool) -> None:
     [write] = only(machine.flush(), WriteSettled)
     assert isinstance(write, WriteSettled)
     carried = [] if is_cancelled else [FIRST, SECOND, THIRD]
-    assert [carry.source for carry in write.record.carries] == carried
-    assert {carry.position_ms for carry in write.record.carries} <= {NOW_MS + 5_000}
+    # Beside these there may be a note of the attempt that has ended, of no row.
+    of_rows = [carry for carry in write.record.carries if carry.source in (FIRST, SECOND, THIRD)]
+    assert [carry.source for carry in of_rows] == carried
+    assert {carry.position_ms for carry in of_rows} <= {NOW_MS + 5_000}
     effects = only(machine.settled_written(write.record), WriteCarried)
     written = [group for each in effects if isinstance(each, WriteCarried) for _, group in each.groups]
     assert sum(map(len, written)) == (not is_cancelled)

@@ -30,7 +30,7 @@ Most = Annotated[int, typer.Option("--limit", min=1, max=MOST, help="So many at 
 
 
 async def list_keys(call: CommandCall, queue: KeyedQueue, limit: Most = 20) -> None:
-    """List the keys of a queue that stand still, then those with the most waiting."""
+    """List keys that stand still, or have the most waiting."""
     client = await call.connect()
     found = [_record(each) for each in await client.queues.keys(queue, limit=limit)]
     call.out.many(found, _COLUMNS, f"No ordering key of {queue} waits for anything.")
@@ -47,7 +47,7 @@ async def resume(call: CommandCall, queue: KeyedQueue, key: OrderingKey) -> None
 
 
 async def skip(call: CommandCall, queue: KeyedQueue, key: OrderingKey) -> None:
-    """Let a key that stands still go on without its dead letter, which stays one."""
+    """Let a key go on without its dead letter."""
     client = await call.connect()
     halting = await _halting(client, queue, key)
     skipped = await client.queues.skip_key(queue, key, task_id=halting)
