@@ -369,7 +369,7 @@ class Flights:
         assert sum(by_batch.values()) == len(self._slots)
         hands = {id(batch.hand): batch.hand for batch in self._batches.values()}
         for hand in hands.values():
-            assert hand.open - hand.brought == sum(b.open for b in self._batches.values() if hand.counts(b.hand))
+            assert hand.open - hand.brought == sum(b.open for b in self._batches.values() if b.hand.is_part_of(hand))
         assert {n for held in self._held.values() for n in held} == self._batches.keys()
         assert all(n in self._held[b.worker] for n, b in self._batches.items())
         assert all(

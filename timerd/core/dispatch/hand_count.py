@@ -31,9 +31,9 @@ class HandCount:
         """It hears of all that is sent from here; None: nobody does any more."""
         self.watch = watch
 
-    def counts(self, hand: HandCount) -> bool:
-        """Whether what is counted there counts here."""
-        return hand is self or getattr(hand, "whole", None) is self
+    def is_part_of(self, hand: HandCount) -> bool:
+        """Whether what is counted here counts there."""
+        return self is hand
 
     def begin(self, deliveries: int, sent_ms: int) -> None:
         self.open += deliveries

@@ -21,6 +21,9 @@ class KeyHand(HandCount):
         self.whole = whole
         self._over = over
 
+    def is_part_of(self, hand: HandCount) -> bool:
+        return hand in (self, self.whole)
+
     def begin(self, deliveries: int, sent_ms: int) -> None:
         self.open += deliveries
         self.whole.begin(deliveries, sent_ms)

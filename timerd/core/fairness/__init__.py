@@ -1,6 +1,6 @@
 """Whose turn it is among the limit keys of a queue, so that a customer with much due does not delay the others."""
 
 from timerd.core.fairness.keyed_rows import KeyedRows
-from timerd.core.fairness.limit_keys import KeyCounts, KeyLimits, KeyRoom, KeyTurn, LimitKeys, Pick
+from timerd.core.fairness.limit_keys import KeyLimits, KeyRoom, KeyTurn, LimitKeys, Pick
 
-__all__ = ["KeyCounts", "KeyLimits", "KeyRoom", "KeyTurn", "KeyedRows", "LimitKeys", "Pick"]
+__all__ = ["KeyLimits", "KeyRoom", "KeyTurn", "KeyedRows", "LimitKeys", "Pick"]

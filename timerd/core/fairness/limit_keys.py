@@ -71,14 +71,6 @@ class NoKeyLimits:
         """Nothing is waited for."""
 
 
-class KeyCounts(NamedTuple):
-    """Of one queue: keys that have something due, and of these those that their limit or share keeps back; rows."""
-
-    keys: int
-    held_back: int
-    rows: int
-
-
 # A row that is picked: the rows that it was filed with, and its number among them.
 Pick = tuple[FiledChunk, int]
 
@@ -140,16 +132,6 @@ class LimitKeys:
         line = turns.first(-math.inf) if turns is not None else None
         head = line.head() if line is not None else None
         return None if head is None else int(head[0].order[head[1]])
-
-    def counts(self) -> dict[QueueKey, KeyCounts]:
-        return {
-            queue: KeyCounts(
-                len(turns.lines),
-                sum(not line.is_ready for line in turns.lines.values()),
-                sum(line.rows for line in turns.lines.values()),
-            )
-            for queue, turns in self._turns.items()
-        }
 
     def waiting(self, queue: QueueKey, limit_key: str) -> int:
         """How many rows of a key are due."""

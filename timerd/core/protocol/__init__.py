@@ -67,6 +67,7 @@ from timerd.core.protocol.procedures import (
 from timerd.core.protocol.relocation import relocate, relocated_rows
 from timerd.core.protocol.request_memory import REQUEST_MEMORY_MS, recall, remember
 from timerd.core.protocol.results import keep_result, kept_result
+from timerd.core.protocol.side_by_side import joined
 from timerd.core.protocol.without_key import was_lost
 
 __all__ = [
@@ -131,6 +132,7 @@ __all__ = [
     "insert",
     "insert_carried",
     "insert_repeated",
+    "joined",
     "is_stored",
     "stored_among",
     "key_lost",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, Generic
 
 from timerd.core.protocol.procedures import (
+    AppendRows,
     AskToMove,
     AskToMoveMany,
     Find,
@@ -64,7 +65,7 @@ def side_by_side(
     lanes = [RunningProcedure(each) for each in procedures]
     while waiting := [lane for lane in lanes if lane.request is not None]:
         for group in _groups(waiting):
-            request, answers_of = _joined([lane.request for lane in group if lane.request is not None])
+            request, answers_of = joined([lane.request for lane in group if lane.request is not None])
             try:
                 answers = answers_of((yield request))
             except Exception as error:  # noqa: BLE001 - for the procedures
@@ -97,10 +98,19 @@ def _what(lane: RunningProcedure[ProcedureResult]) -> Hashable:
             return id(lane)
 
 
-def _joined(requests: Sequence[Any]) -> Joined:
+def joined(requests: Sequence[Any]) -> Joined:
+    """Requests of one kind, which no rule puts in an order, as one."""
     if len(requests) == 1:
         return requests[0], lambda answer: [answer]
     return _JOINS[type(requests[0])](requests)
+
+
+def _appends(requests: Sequence[AppendRows]) -> Joined:
+    def answers(said: Sequence[object]) -> list[list[object]]:
+        at = iter(said)
+        return [[next(at) for _ in request.messages] for request in requests]
+
+    return AppendRows([message for request in requests for message in request.messages]), answers
 
 
 def _finds(requests: Sequence[Find]) -> Joined:
@@ -154,6 +164,7 @@ def _rechecks(requests: Sequence[Recheck]) -> Joined:
 
 
 _JOINS: dict[type[Request], Callable[[Sequence[Any]], Joined]] = {
+    AppendRows: _appends,
     AskToMove: lambda requests: (AskToMoveMany(requests), list),
     Find: _finds,
     FindSettled: _endings,

@@ -175,7 +175,7 @@ def _recorded(
 
 
 def _chosen(entry: Schedule, upcoming: Sequence[int], now_ms: int) -> Sequence[int]:
-    """All of the next minute, or the one next instant; no more than there may be tasks."""
+    """All of the window, or the one next instant; no more than there may be tasks."""
     on_time = next((each for each in upcoming if each > now_ms), now_ms)
     until_ms = _until_ms(on_time, now_ms)
     most = min(MOST_IN_WINDOW, entry.remaining) if entry.remaining >= 0 else MOST_IN_WINDOW

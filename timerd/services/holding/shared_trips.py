@@ -9,73 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from timerd.core.protocol import (
-    AppendRows,
-    Find,
-    ReadRegister,
-    ReadRegisters,
-    Request,
-    SetMarks,
-    TryCas,
-    TryCasMany,
-)
+from timerd.core.protocol import AppendRows, Find, ReadRegister, Request, SetMarks, TryCas, joined
+from timerd.model.partition import Partition
 from timerd.services.holding.driving import Performs
 
 Question = tuple[Any, "asyncio.Future[Any]"]
 
 
-class Joining(NamedTuple):
-    """How requests of one kind become one. `shared`: requests go together where it is the same of them. `answers`: what
-    each of them is told of the answer to `joined`."""
-
-    shared: Callable[[Any], object]
-    joined: Callable[[Sequence[Any]], Request]
-    answers: Callable[[Sequence[Any], Any], Sequence[object]]
-
-
-def _nothing(_: object) -> None:
-    return None
-
-
-def _one_each(_: Sequence[Any], said: Sequence[object]) -> Sequence[object]:
-    return said
-
-
-def _parts(sizes: Sequence[int], said: Sequence[object]) -> list[object]:
-    at = iter(said)
-    return [[next(at) for _ in range(size)] for size in sizes]
-
-
-def _found(asked: Sequence[Find], said: Sequence[object]) -> list[object]:
-    return _parts([len(each.keys) for each in asked], said)
-
-
-def _appended(asked: Sequence[AppendRows], said: Sequence[object]) -> list[object]:
-    return _parts([len(each.messages) for each in asked], said)
-
-
-def _marked(asked: Sequence[SetMarks], fresh: int) -> list[int]:
-    """Of some of them it is not known whose marks are the first."""
-    are_all = fresh == sum(len(each.marks) for each in asked)
-    return [len(each.marks) if are_all else 0 for each in asked]
-
-
-_JOINING: Mapping[type[Request], Joining] = {
-    ReadRegister: Joining(_nothing, lambda asked: ReadRegisters([each.key for each in asked]), _one_each),
-    TryCas: Joining(_nothing, lambda asked: TryCasMany([each.change for each in asked]), _one_each),
-    Find: Joining(
-        lambda each: each.partition,
-        lambda asked: Find(asked[0].partition, [key for each in asked for key in each.keys]),
-        _found,
-    ),
-    SetMarks: Joining(_nothing, lambda asked: SetMarks([mark for each in asked for mark in each.marks]), _marked),
-    AppendRows: Joining(
-        _nothing, lambda asked: AppendRows([message for each in asked for message in each.messages]), _appended
-    ),
-}
+# What shares a trip; all else goes by itself.
+SHARED = frozenset({AppendRows, Find, ReadRegister, SetMarks, TryCas})
 
 
 class SharedTrips:
@@ -87,7 +32,7 @@ class SharedTrips:
         self._trips: set[asyncio.Task[None]] = set()
 
     async def perform(self, request: Request) -> object:
-        if type(request) not in _JOINING:
+        if type(request) not in SHARED:
             return await self._runner.perform(request)
         loop = asyncio.get_running_loop()
         if not self._asked:
@@ -106,10 +51,9 @@ class SharedTrips:
 
     async def _go(self, asked: Sequence[Question]) -> None:
         """What fails, fails for all of them."""
-        requests = [request for request, _ in asked]
-        joining = _JOINING[type(requests[0])]
+        request, answers_of = joined([each for each, _ in asked])
         try:
-            answers = joining.answers(requests, await self._runner.perform(joining.joined(requests)))
+            answers = answers_of(await self._runner.perform(request))
         except Exception as error:  # noqa: BLE001 - told to those who asked
             for _, answered in asked:
                 if not answered.done():
@@ -121,8 +65,9 @@ class SharedTrips:
 
 
 def _together(asked: Sequence[Question]) -> Iterator[Sequence[Question]]:
-    trips: defaultdict[tuple[type[Request], object], list[Question]] = defaultdict(list)
+    """Of each kind; rows are looked for by partition."""
+    trips: defaultdict[tuple[type[Request], Partition | None], list[Question]] = defaultdict(list)
     for each in asked:
-        kind = type(each[0])
-        trips[kind, _JOINING[kind].shared(each[0])].append(each)
+        request = each[0]
+        trips[type(request), request.partition if isinstance(request, Find) else None].append(each)
     yield from trips.values()
