@@ -32,6 +32,9 @@ def test_a_queue_gets_a_limit_and_loses_it(terminal: Terminal, whole: Server) ->
     assert "100/s" in terminal("queues", "list").out
     assert terminal("queues", "set", "charges", "--rate", "5/10s", "--json").json["rate"] == "5/10s"
     assert terminal("queues", "set", "charges", "--no-limit").out == "charges has no limit.\n"
+    halts = terminal("queues", "set", "charges", "--ordering", "halt")
+    assert halts.out == "charges has no limit, and its ordering keys go by HALT.\n"
+    assert terminal("queues", "set", "charges", "--ordering", "hold").out == "charges has no limit.\n"
     for wrong in ([], ["--no-limit", "--burst", "3"], ["--rate", "fast"], ["--burst", "3"]):
         refused = terminal("queues", "set", "charges", *wrong)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused

@@ -167,7 +167,9 @@ def _limits_shown(queue: QueueInfo) -> str:
     shared = f"goes by {', '.join(queue.limits)}" if queue.limits else ""
     broken = "has a breaker" if queue.breaker is not None else ""
     keyed = keys_shown(queue.keys) if queue.keys is not None else ""
-    return ", and ".join(part for part in (own, shared, broken, keyed) if part) or "has no limit"
+    limited = ", and ".join(part for part in (own, shared, broken, keyed) if part) or "has no limit"
+    ordering = queue.ordering.name
+    return limited if ordering == "HOLD" else f"{limited}, and its ordering keys go by {ordering}"
 
 
 def _record(queue: QueueInfo) -> OutputRecord:
