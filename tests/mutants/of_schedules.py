@@ -129,10 +129,7 @@ MUTANTS = (
         new="        each = iter([one for part in found for one in part])\n"
         "        return [[next(each) for _ in request.keys] for request in requests]\n",
         breaks="of tasks in several buckets that are withdrawn together, each goes by the marks of another one",
-        tests=(
-            f"{WITHDRAWALS}::test_each_is_told_what_it_would_be_told_by_itself",
-            f"{WITHDRAWALS}::test_rows_of_several_partitions_are_found_at_one_time_and_each_hears_of_its_own",
-        ),
+        tests=(f"{WITHDRAWALS}::test_rows_of_several_partitions_are_found_at_one_time_and_each_hears_of_its_own",),
     ),
     Mutant(
         name="started-although-another-withdrew-it",
