@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 
-from timerd.core.webhooks.answers import TargetHealth
-from timerd.core.webhooks.breaker import (
+from timerd.core.sinks.breaker import (
     FAILURES,
     FIRST_PAUSE_MS,
     MOST_PAUSE_MS,
@@ -13,6 +12,7 @@ from timerd.core.webhooks.breaker import (
     Breaker,
     TargetState,
 )
+from timerd.core.webhooks.answers import TargetHealth
 
 HEALTHY, FAILING, THROTTLING, GONE = TargetHealth
 MOST = 10

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from timerd.core.webhooks.breaker import TargetState
+from timerd.core.sinks.breaker import TargetState
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures
 from timerd.observability.limit_figures import breaker_metrics, limit_metrics
