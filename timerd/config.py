@@ -123,6 +123,14 @@ class WebhooksConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class StreamsConfig:
+    """Queues whose tasks are appended to a Redis stream (docs/use/streams.md). Without a file there are none."""
+
+    # A table for each queue (services/streams/targets_file.py).
+    targets_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LogConfig:
     """Lines on stderr. `auto`: for people on a terminal, JSON elsewhere."""
 
@@ -184,6 +192,7 @@ class ServerConfig:
     auth: AuthConfig = AuthConfig()
     http: HttpConfig = HttpConfig()
     webhooks: WebhooksConfig = WebhooksConfig()
+    streams: StreamsConfig = StreamsConfig()
     log: LogConfig = LogConfig()
     # "full": fsync before OK. "normal": a power cut may take the last commits, a crash of the process none.
     synchronous: Literal["full", "normal"] = "full"

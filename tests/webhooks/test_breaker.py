@@ -10,9 +10,9 @@ from timerd.core.sinks.breaker import (
     MOST_PAUSE_MS,
     MOST_THROTTLED_MS,
     Breaker,
+    TargetHealth,
     TargetState,
 )
-from timerd.core.webhooks.answers import TargetHealth
 
 HEALTHY, FAILING, THROTTLING, GONE = TargetHealth
 MOST = 10

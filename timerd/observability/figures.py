@@ -36,6 +36,9 @@ from timerd.services.readiness import ReadinessProbe
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import SweepFigures, ZoneSweep
+from timerd.services.streams.sink import StreamSink
+from timerd.services.streams.streams import Streams
+from timerd.services.webhooks.sink import WebhookSink
 from timerd.services.webhooks.webhooks import Webhooks
 
 _log = logging.getLogger(__name__)
@@ -63,11 +66,15 @@ class ScheduleFigures(NamedTuple):
     zones: SweepFigures | None = None
 
 
-class WebhookFigures(NamedTuple):
-    """Of one target. `answers`: requests by what they came to; `state`: one of TargetState."""
+class TargetFigures(NamedTuple):
+    """Of one target. `outcomes`: requests, or entries, by what they came to; `state`: one of TargetState."""
 
-    answers: Mapping[str, int]
+    outcomes: Mapping[str, int]
     state: str
+
+
+def _targets(sinks: Iterable[WebhookSink | StreamSink]) -> dict[QueueKey, TargetFigures]:
+    return {sink.queue: TargetFigures(dict(sink.outcomes), sink.state.value) for sink in sinks}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,8 @@ class Figures:
     facts: EngineFacts | None
     health: HealthFigures
     schedules: ScheduleFigures
-    webhooks: Mapping[QueueKey, WebhookFigures]
+    webhooks: Mapping[QueueKey, TargetFigures]
+    stream_targets: Mapping[QueueKey, TargetFigures]
     limits: Mapping[LimitLabels, LimitFigures]
     breakers: Mapping[QueueKey, BreakerFigures]
 
@@ -144,6 +152,7 @@ class Observed:
         zones: ZoneSweep | None = None,
         webhooks: Webhooks | None = None,
         regulating: Regulating | None = None,
+        streams: Streams | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -156,7 +165,8 @@ class Observed:
         self._peers = peers
         self._ticks = ticks
         self._zones = zones
-        self._sinks = webhooks.sinks if webhooks is not None else []
+        self._posting: Sequence[WebhookSink] = webhooks.sinks if webhooks is not None else []
+        self._appending: Sequence[StreamSink] = streams.sinks if streams is not None else []
         self._regulating = regulating
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
@@ -217,7 +227,8 @@ class Observed:
             facts=self._facts,
             health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
-            webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
+            webhooks=_targets(self._posting),
+            stream_targets=_targets(self._appending),
             breakers=self._breakers(int(now_ms)),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )

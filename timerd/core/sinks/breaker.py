@@ -9,7 +9,7 @@ import math
 from enum import Enum
 from typing import NamedTuple
 
-# Failures in a row that open it.
+# Failures in a row that open it, of requests that go one by one.
 FAILURES = 5
 FIRST_PAUSE_MS = 1_000
 MOST_PAUSE_MS = 300_000
@@ -43,11 +43,12 @@ class Room(NamedTuple):
 
 
 class Breaker:
-    """Of one target. `most`: how many tasks may be open where all is well."""
+    """Of one target. `most`: how many tasks may be open where all is well. `failures`: so many in a row open it."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, failures: int = FAILURES) -> None:
         self.state = TargetState.OK
         self._most = most
+        self._failures_that_open = failures
         self._failures = 0
         # How often it has opened since the last success.
         self._opened = 0
@@ -100,7 +101,7 @@ class Breaker:
         if now_ms < self._until_ms:
             return
         self._failures += 1
-        if self._is_trying or self._failures >= FAILURES:
+        if self._is_trying or self._failures >= self._failures_that_open:
             pause_ms = min(MOST_PAUSE_MS, FIRST_PAUSE_MS << min(self._opened, 20))
             self._opened += 1
             self._pause(TargetState.OPEN, now_ms + pause_ms)

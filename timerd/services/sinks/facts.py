@@ -10,7 +10,7 @@ from timerd.model.identity import attempt_of, delivery_id_of, encode_id
 from timerd.model.instants import shown
 
 
-class DeliveryFacts(NamedTuple):
+class ReceiverFacts(NamedTuple):
     """Texts, in the order in which they are written; `key` and `traceparent` are empty where the task has none.
     `delivery_id` is the same over all attempts."""
 
@@ -27,12 +27,12 @@ class DeliveryFacts(NamedTuple):
     traceparent: str
 
 
-def facts_of(taken: Taken, row: int, secret: bytes) -> DeliveryFacts:
+def facts_of(taken: Taken, row: int, secret: bytes) -> ReceiverFacts:
     """`secret`: that of the ids."""
     rows, columns, partition = taken.rows, taken.rows.columns, taken.partition
     template, extra = rows.template_of(row), rows.extra_of(row)
     position_ms, version = int(columns["position_ms"][row]), int(columns["version"][row])
-    return DeliveryFacts(
+    return ReceiverFacts(
         delivery_id=encode_id(delivery_id_of(taken.digests[row], version)),
         task_id=encode_id(task_id_of(taken, row, position_ms, extra, secret).to_bytes()),
         namespace=template.namespace,

@@ -69,6 +69,11 @@ class TargetTable:
             raise self.wrong(f"{key} is {value!r}: write a whole number")
         return int(value)
 
+    def whole_or_none(self, key: str, default: int, most: int) -> int:
+        """0 turns it off."""
+        value = self._values.get(key, default)
+        return 0 if value == 0 and value is not False else self.whole(key, default, most)
+
     def statuses(self, key: str) -> frozenset[int]:
         """Such as a receiver gives to what it will never take."""
         values = self._values.get(key, [])

@@ -37,7 +37,7 @@ _log = logging.getLogger("timerd.webhooks")
 
 class WebhookSink:
     """Implements services.dispatch.ports.Sink. `now_ms` is the wall clock; pauses go by the loop's own, which is never
-    stepped. `answers` counts what has become of requests."""
+    stepped. `outcomes` counts what has become of requests."""
 
     counts_as_worker = False
     takes_backlog = True
@@ -56,7 +56,7 @@ class WebhookSink:
         self.closing = False
         self.target = target
         self.secrets = secrets
-        self.answers: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
         self._delivery = delivery
         self._poster = poster
         self._now_ms = now_ms
@@ -144,7 +144,7 @@ class WebhookSink:
                 await self._keep(token, request, answer)
         finally:
             del self._open[token]
-        self.answers[_counted(judged)] += 1
+        self.outcomes[_counted(judged)] += 1
         self._hear(judged)
         # First: what goes back must not come again at once.
         self._credit.balance()
