@@ -18,6 +18,7 @@ from tests.mutants import (
     of_results,
     of_schedules,
     of_storing,
+    of_streams,
 )
 
 MUTANTS = (
@@ -35,5 +36,6 @@ MUTANTS = (
     *of_schedules.MUTANTS,
     *of_recurrence.MUTANTS,
     *of_outbox.MUTANTS,
+    *of_streams.MUTANTS,
     *of_expiry.MUTANTS,
 )
