@@ -131,6 +131,16 @@ class StreamsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class OutboxConfig:
+    """A relay that the server keeps running beside it (docs/use/outbox.md). Without `relay_database` there is none."""
+
+    # postgresql://, mysql:// or sqlite:///. Hidden, since it may carry a password.
+    relay_database: SecretStr = SecretStr("")
+    # HOST:PORT that the relay sends to. Empty: where the server listens.
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LogConfig:
     """Lines on stderr. `auto`: for people on a terminal, JSON elsewhere."""
 
@@ -193,6 +203,7 @@ class ServerConfig:
     http: HttpConfig = HttpConfig()
     webhooks: WebhooksConfig = WebhooksConfig()
     streams: StreamsConfig = StreamsConfig()
+    outbox: OutboxConfig = OutboxConfig()
     log: LogConfig = LogConfig()
     # "full": fsync before OK. "normal": a power cut may take the last commits, a crash of the process none.
     synchronous: Literal["full", "normal"] = "full"

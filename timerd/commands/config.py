@@ -82,7 +82,7 @@ def check(
 
 def _check_whole(config: ServerConfig) -> None:
     """What no single setting shows."""
-    from timerd.commands.serve import check_listen, check_store
+    from timerd.commands.serve import check_listen, check_outbox, check_store
     from timerd.model.errors import StartupError
     from timerd.services.calls.quotas_file import read_quotas
     from timerd.services.streams.targets_file import read_password, read_streams
@@ -94,6 +94,7 @@ def _check_whole(config: ServerConfig) -> None:
 
     check_listen(config)
     check_store(config)
+    check_outbox(config)
     try:
         listen.check_listen(config)
         listen.check_http(config)
