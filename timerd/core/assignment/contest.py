@@ -1,0 +1,48 @@
+"""Queues that have something due and a free slot, in the order of the scores of their first tasks.
+
+What has no free slot takes no part, so that it is not looked at, however much waits. Where one queue's tasks come
+before all others several are chosen together, and the result is that of choosing one by one.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import NamedTuple
+
+from timerd.core.assignment.pools import Pools
+from timerd.core.assignment.score import rarity_ms
+from timerd.core.taken import LAST, QueueKey
+
+
+class Choice(NamedTuple):
+    """Up to so many `tasks` of the queue may go whose order keys are `upto` at most: then another one is next."""
+
+    queue: QueueKey
+    tasks: int
+    upto: int
+
+
+class Contest:
+    """One round of it. An order key is that of protocol section 6: position - 64,000 x priority."""
+
+    def __init__(self, pools: Pools) -> None:
+        self._pools = pools
+        # Of equal ones who got its last slot longest ago is first.
+        self._heap: list[tuple[int, int, QueueKey]] = []
+
+    def enter(self, queue: QueueKey, order_key: int) -> None:
+        """The first task that the queue has due."""
+        if declared := self._pools.declared(queue):
+            heapq.heappush(self._heap, (order_key - rarity_ms(declared), self._pools.turn(queue), queue))
+
+    def next(self) -> Choice | None:
+        """Who is next takes part no more until it enters again."""
+        heap, pools = self._heap, self._pools
+        while heap:
+            key, _, queue = heapq.heappop(heap)
+            if free := pools.free(queue):
+                ahead_ms = rarity_ms(pools.declared(queue))
+                # Of equal keys the other one is next, for this one has got a slot by then.
+                upto = max(key, heap[0][0] - 1) + ahead_ms if heap else LAST
+                return Choice(queue, free, upto)
+        return None
