@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from timerd.core.assignment import Contest, Pools, order_key, rarity_ms
+from timerd.core.assignment import Choice, Contest, Pools, order_key, rarity_ms
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.task import PRIORITY_MS
 
@@ -130,7 +130,7 @@ def test_a_worker_that_stops_takes_nothing_unless_it_says_so_again() -> None:
 def test_one_queue_that_has_something_alone_is_sent_in_one_go() -> None:
     contest = Contest(pools_of((1, [PDF, EXCEL], 8)))
     contest.enter(PDF, 0)
-    assert contest.next() == (PDF, 8, LAST)
+    assert contest.next() == Choice(PDF, 8, LAST)
     assert contest.next() is None
 
 
@@ -139,7 +139,7 @@ def test_several_are_chosen_together_as_far_as_one_queue_is_ahead() -> None:
     contest = Contest(pools)
     contest.enter(PDF, 100)
     contest.enter(EXCEL, 200)
-    assert contest.next() == (PDF, 8, 199), "of equal ones the other queue is next"
+    assert contest.next() == Choice(PDF, 8, 199), "of equal ones the other queue is next"
     pools.take(PDF, 3)
     contest.enter(PDF, 200)
     choice = contest.next()

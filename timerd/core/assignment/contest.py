@@ -13,13 +13,18 @@ from timerd.core.assignment.pools import Pools
 from timerd.core.assignment.score import rarity_ms
 from timerd.core.taken import LAST, QueueKey
 
+# The holder of what this instance has.
+HERE = 0
+
 
 class Choice(NamedTuple):
-    """Up to so many `tasks` of the queue may go whose order keys are `upto` at most: then another one is next."""
+    """Up to so many `tasks` of the queue may go, which the holder has and whose order keys are `upto` at most: then
+    another one is next."""
 
     queue: QueueKey
     tasks: int
     upto: int
+    holder: int = HERE
 
 
 class Contest:
@@ -28,21 +33,22 @@ class Contest:
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
         # Of equal ones who got its last slot longest ago is first.
-        self._heap: list[tuple[int, int, QueueKey]] = []
+        self._heap: list[tuple[int, int, QueueKey, int]] = []
 
-    def enter(self, queue: QueueKey, order_key: int) -> None:
-        """The first task that the queue has due."""
+    def enter(self, queue: QueueKey, order_key: int, holder: int = HERE) -> None:
+        """The first task that the holder has due of the queue."""
         if declared := self._pools.declared(queue):
-            heapq.heappush(self._heap, (order_key - rarity_ms(declared), self._pools.turn(queue), queue))
+            key = order_key - rarity_ms(declared)
+            heapq.heappush(self._heap, (key, self._pools.turn(queue), queue, holder))
 
     def next(self) -> Choice | None:
         """Who is next takes part no more until it enters again."""
         heap, pools = self._heap, self._pools
         while heap:
-            key, _, queue = heapq.heappop(heap)
+            key, _, queue, holder = heapq.heappop(heap)
             if free := pools.free(queue):
                 ahead_ms = rarity_ms(pools.declared(queue))
                 # Of equal keys the other one is next, for this one has got a slot by then.
                 upto = max(key, heap[0][0] - 1) + ahead_ms if heap else LAST
-                return Choice(queue, free, upto)
+                return Choice(queue, free, upto, holder)
         return None

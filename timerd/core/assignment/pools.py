@@ -68,6 +68,10 @@ class Pools:
     def __iter__(self) -> Iterator[Pool]:
         return (pool for pools in self._workers.values() for pool in pools.values())
 
+    def of(self, worker: int) -> list[Pool]:
+        """Those of one worker."""
+        return list(self._workers.get(worker, {}).values())
+
     def join(self, worker: int, name: str, queues: Iterable[QueueKey], slots: int) -> None:
         """A pool of the worker, in which nothing is free yet. No queue of it is in another pool of this worker."""
         of = self._classes.setdefault(frozenset(queues), PoolClass(frozenset(queues)))
@@ -91,11 +95,11 @@ class Pools:
 
     def pool_of(self, worker: int, queue: QueueKey) -> Pool | None:
         """The one of this worker that runs the queue."""
-        return next((pool for pool in self._workers.get(worker, {}).values() if queue in pool.of.queues), None)
+        return next((pool for pool in self.of(worker) if queue in pool.of.queues), None)
 
     def void(self, worker: int) -> None:
         """None of its slots is free before it says so again."""
-        for pool in self._workers.get(worker, {}).values():
+        for pool in self.of(worker):
             self._set(pool, 0)
 
     def leave(self, worker: int) -> None:
@@ -114,14 +118,14 @@ class Pools:
 
     def block(self, worker: int) -> None:
         """Nothing more until `unblock`."""
-        for pool in self._workers.get(worker, {}).values():
+        for pool in self.of(worker):
             self._unlist(pool)
             self._blocked.add(worker)
 
     def unblock(self, worker: int) -> None:
         if worker in self._blocked:
             self._blocked.remove(worker)
-            for pool in self._workers[worker].values():
+            for pool in self.of(worker):
                 self._list(pool)
 
     def declared(self, queue: QueueKey) -> int:
