@@ -21,6 +21,7 @@ class Converter:
         self.worker = Worker(server.target)
         self.go = asyncio.Event()
         self.begun: list[str] = []
+        self.arrivals: asyncio.Queue[Delivery] = asyncio.Queue()
         self.most = self.now = 0
         pool = self.worker.pool("convert", slots=slots)
         for queue in ("pdf", "excel"):
@@ -30,8 +31,13 @@ class Converter:
         self.now += 1
         self.most = max(self.most, self.now)
         self.begun.append(delivery.queue)
+        self.arrivals.put_nowait(delivery)
         await self.go.wait()
         self.now -= 1
+
+    async def until_begun(self, count: int) -> None:
+        for _ in range(count):
+            await self.arrivals.get()
 
 
 def given(server: FakeServer) -> int:
@@ -45,8 +51,7 @@ async def test_the_queues_of_a_pool_share_its_slots(server: FakeServer) -> None:
         server.work.put(deliver_of(queue, [b"x"], number))
     async with running(converter.worker):
         await server.work.until(lambda: given(server) == 3)
-        while len(converter.begun) < 3:
-            await asyncio.sleep(0.001)
+        await converter.until_begun(3)
         assert sum(map(len, server.work.waiting.values())) == 2, "no more was asked for"
         converter.go.set()
         await server.work.until(lambda: len(server.work.tokens(ACK)) == 5)
@@ -70,8 +75,7 @@ async def test_after_a_broken_stream_the_slots_in_use_are_not_free(server: FakeS
     converter = Converter(server)
     server.work.put(deliver_of("pdf", [b"x", b"x"]))
     async with running(converter.worker):
-        while len(converter.begun) < 2:
-            await asyncio.sleep(0.001)
+        await converter.until_begun(2)
         server.work.credits.clear()
         server.work.break_streams()
         await server.work.until(lambda: given(server) == 1)
@@ -84,8 +88,7 @@ async def test_what_ends_before_the_server_has_answered_is_counted_once(server: 
     converter = Converter(server)
     server.work.put(deliver_of("pdf", [b"x", b"x"]))
     async with running(converter.worker):
-        while len(converter.begun) < 2:
-            await asyncio.sleep(0.001)
+        await converter.until_begun(2)
         server.work.credits.clear()
         server.work.break_streams()
         converter.go.set()
