@@ -23,6 +23,7 @@ from timerd.observability.curves import Curve, curve_of
 from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
+from timerd.observability.pool_figures import PoolFigures, pools_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
 from timerd.services.background import unforeseen
@@ -119,6 +120,7 @@ class Figures:
     webhooks: Mapping[QueueKey, WebhookFigures]
     limits: Mapping[LimitLabels, LimitFigures]
     breakers: Mapping[QueueKey, BreakerFigures]
+    pools: Mapping[tuple[str, str], PoolFigures]
 
     @property
     def saturation(self) -> float:
@@ -219,6 +221,7 @@ class Observed:
             schedules=_schedules(self._ticks, self._zones),
             webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
             breakers=self._breakers(int(now_ms)),
+            pools=pools_of(self._delivery.machine.capacity.pools),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 

@@ -33,6 +33,10 @@ class Pool:
     of: PoolClass
     free: int = 0
 
+    @property
+    def namespace(self) -> str:
+        return next(iter(self.of.queues)).namespace
+
 
 @dataclass(slots=True, eq=False)
 class PooledType:
