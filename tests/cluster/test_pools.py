@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.cluster.relays import Cluster
+from tests.services.pooled import delivered, tasks
 from tests.services.raw_worker import ACK, RawWorker
-from tests.services.test_pools import delivered, tasks
 from timerd.core.dispatch.grants import LOAN_MS
 from timerd.core.taken import QueueKey
 from timerd.v1 import work_service_pb2 as pb

@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.services.pooled import delivered, tasks
 from tests.services.raw_worker import ACK, RELEASE, RawWorker, Rig, rig, serving
-from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.dispatch import Allowance, Slice
-from timerd.core.taken import QueueKey, Taken
-from timerd.model.task import Template
+from timerd.core.taken import QueueKey
 from timerd.v1 import work_service_pb2 as pb
 
 __all__ = ["rig"]
 
 CONVERT = pb.Pool(name="convert", queues=["pdf", "excel"], slots=2)
-
-
-def tasks(queue: str, indexes: range, *, waited_ms: int = 0, priority: int = 0) -> Taken:
-    template = Template("default", queue, priority=priority)
-    return taken_of(indexes, template, position_ms=NOW_MS - waited_ms, prefix=queue.ljust(12).encode())
-
-
-async def delivered(worker: RawWorker, count: int) -> list[str]:
-    """The queues of so many deliveries, one after the other."""
-    found: list[str] = []
-    while len(found) < count:
-        message = await worker.deliver()
-        found += [message.queue] * len(message.fire_at_ms)
-    return found
 
 
 async def test_queues_share_the_slots_of_a_pool_and_never_take_more(rig: Rig) -> None:
