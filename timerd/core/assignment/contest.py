@@ -9,8 +9,7 @@ from __future__ import annotations
 import heapq
 from typing import NamedTuple
 
-from timerd.core.assignment.pools import Pools
-from timerd.core.assignment.score import rarity_ms
+from timerd.core.assignment.pools import PooledType, Pools
 from timerd.core.taken import LAST, QueueKey
 
 # The holder of what this instance has.
@@ -32,23 +31,24 @@ class Contest:
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools
-        # Of equal ones who got its last slot longest ago is first.
-        self._heap: list[tuple[int, int, QueueKey, int]] = []
+        # Of equal ones who got its last slot longest ago is first; the number says who entered first.
+        self._heap: list[tuple[int, int, int, int, PooledType]] = []
+        self._entered = 0
 
     def enter(self, queue: QueueKey, order_key: int, holder: int = HERE) -> None:
         """The first task that the holder has due of the queue."""
-        if declared := self._pools.declared(queue):
-            key = order_key - rarity_ms(declared)
-            heapq.heappush(self._heap, (key, self._pools.turn(queue), queue, holder))
+        found = self._pools.type_of(queue)
+        if found is not None:
+            self._entered += 1
+            heapq.heappush(self._heap, (order_key - found.ahead_ms, found.turn, self._entered, holder, found))
 
     def next(self) -> Choice | None:
         """Who is next takes part no more until it enters again."""
-        heap, pools = self._heap, self._pools
+        heap = self._heap
         while heap:
-            key, _, queue, holder = heapq.heappop(heap)
-            if free := pools.free(queue):
-                ahead_ms = rarity_ms(pools.declared(queue))
+            key, _, _, holder, found = heapq.heappop(heap)
+            if found.free:
                 # Of equal keys the other one is next, for this one has got a slot by then.
-                upto = max(key, heap[0][0] - 1) + ahead_ms if heap else LAST
-                return Choice(queue, free, upto, holder)
+                upto = max(key, heap[0][0] - 1) + found.ahead_ms if heap else LAST
+                return Choice(found.queue, found.free, upto, holder)
         return None

@@ -11,14 +11,42 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
+from timerd.core.assignment.score import rarity_ms
 from timerd.core.taken import QueueKey
 
 
 @dataclass(slots=True, eq=False)
+class PooledType:
+    """One queue. `declared`: slots that can run it, free or not; `ahead_ms`: what its rarity is worth. `turn`: when it
+    got its last slot. `ready`: number of types -> classes of so many types that have a free slot, the one that got
+    nothing for longest first."""
+
+    queue: QueueKey
+    declared: int = 0
+    ahead_ms: int = 0
+    free: int = 0
+    turn: int = 0
+    ready: dict[int, dict[PoolClass, None]] = field(default_factory=dict)
+
+    def declare(self, slots: int) -> None:
+        """So many more, or less."""
+        self.declared += slots
+        self.ahead_ms = rarity_ms(self.declared) if self.declared else 0
+
+    @property
+    def best(self) -> PoolClass:
+        """Of the fewest types. One has a free slot."""
+        return next(iter(self.ready[min([size for size, classes in self.ready.items() if classes])]))
+
+
+@dataclass(slots=True, eq=False)
 class PoolClass:
-    """All pools that run the same types. `idle`: those with a free slot, the one that got nothing for longest first."""
+    """All pools that run the same types. `idle`: those with a free slot, the one that got nothing for longest first.
+    `lines`: where it stands among the `ready` of its types."""
 
     queues: frozenset[QueueKey]
+    types: list[PooledType]
+    lines: list[dict[PoolClass, None]]
     pools: int = 0
     idle: dict[Pool, None] = field(default_factory=dict)
 
@@ -35,23 +63,7 @@ class Pool:
 
     @property
     def namespace(self) -> str:
-        return next(iter(self.of.queues)).namespace
-
-
-@dataclass(slots=True, eq=False)
-class PooledType:
-    """`declared`: slots that can run it, free or not. `turn`: when it got the last one. `ready`: number of types ->
-    classes of so many types that have a free slot, the one that got nothing for longest first."""
-
-    declared: int = 0
-    free: int = 0
-    turn: int = 0
-    ready: dict[int, dict[PoolClass, None]] = field(default_factory=dict)
-
-    @property
-    def best(self) -> PoolClass:
-        """Of the fewest types. One has a free slot."""
-        return next(iter(self.ready[min(self.ready)]))
+        return self.of.types[0].queue.namespace
 
 
 class Pools:
@@ -63,7 +75,7 @@ class Pools:
         self._types: dict[QueueKey, PooledType] = {}
         # Of a worker that reads slowly nothing is free until it has caught up.
         self._blocked: set[int] = set()
-        self._freed: set[QueueKey] = set()
+        self._freed: set[PooledType] = set()
         self._turns = count(1)
 
     def __bool__(self) -> bool:
@@ -78,11 +90,11 @@ class Pools:
 
     def join(self, worker: int, name: str, queues: Iterable[QueueKey], slots: int) -> None:
         """A pool of the worker, in which nothing is free yet. No queue of it is in another pool of this worker."""
-        of = self._classes.setdefault(frozenset(queues), PoolClass(frozenset(queues)))
+        of = self._class_of(frozenset(queues))
         of.pools += 1
         self._workers.setdefault(worker, {})[name] = Pool(worker, name, slots, of)
-        for queue in of.queues:
-            self._types.setdefault(queue, PooledType()).declared += slots
+        for found in of.types:
+            found.declare(slots)
 
     def add(self, worker: int, name: str, slots: int) -> None:
         """So many more are free; more than it has are taken as all."""
@@ -111,11 +123,11 @@ class Pools:
         self.void(worker)
         self._blocked.discard(worker)
         for pool in self._workers.pop(worker, {}).values():
-            for queue in pool.of.queues:
-                self._types[queue].declared -= pool.slots
-                if not self._types[queue].declared:
-                    del self._types[queue]
-                    self._freed.discard(queue)
+            for found in pool.of.types:
+                found.declare(-pool.slots)
+                if not found.declared:
+                    del self._types[found.queue]
+                    self._freed.discard(found)
             pool.of.pools -= 1
             if not pool.of.pools:
                 del self._classes[pool.of.queues]
@@ -142,9 +154,9 @@ class Pools:
         found = self._types.get(queue)
         return found.free if found is not None else 0
 
-    def turn(self, queue: QueueKey) -> int:
-        """When it got its last slot, as a number that grows."""
-        return self._types[queue].turn
+    def type_of(self, queue: QueueKey) -> PooledType | None:
+        """None: no slot could ever run it."""
+        return self._types.get(queue)
 
     def free_queues(self) -> list[QueueKey]:
         """Those that could take a task now."""
@@ -152,7 +164,8 @@ class Pools:
 
     def freed(self) -> set[QueueKey]:
         """Those that had no free slot and got one since this was last asked."""
-        freed, self._freed = self._freed, set()
+        freed = {found.queue for found in self._freed}
+        self._freed.clear()
         return freed
 
     def take(self, queue: QueueKey, tasks: int) -> list[tuple[int, int]]:
@@ -160,10 +173,8 @@ class Pools:
         found = self._types[queue]
         taken: dict[int, int] = {}
         for _ in range(tasks):
-            of = found.best
-            pool = next(iter(of.idle))
-            self._take_one(pool)
-            taken[pool.worker] = taken.get(pool.worker, 0) + 1
+            worker = self._take_one(found.best)
+            taken[worker] = taken.get(worker, 0) + 1
         found.turn = next(self._turns)
         return list(taken.items())
 
@@ -176,63 +187,67 @@ class Pools:
             assert found.free == sum(pool.free for pool in listed)
             ready = {of for of in self._classes.values() if of.idle and queue in of.queues}
             assert {of for each in found.ready.values() for of in each} == ready
-            assert all(found.ready.values())
+            assert all(len(of.queues) == size for size, each in found.ready.items() for of in each)
+            assert found.ahead_ms == rarity_ms(found.declared)
         for pool in self:
             assert 0 <= pool.free <= pool.slots
             assert (pool in pool.of.idle) == (pool.free > 0 and pool.worker not in self._blocked)
+
+    def _class_of(self, queues: frozenset[QueueKey]) -> PoolClass:
+        found = self._classes.get(queues)
+        if found is None:
+            types = [self._types.setdefault(queue, PooledType(queue)) for queue in queues]
+            lines = [each.ready.setdefault(len(queues), {}) for each in types]
+            found = self._classes[queues] = PoolClass(queues, types, lines)
+        return found
 
     def _set(self, pool: Pool, free: int) -> None:
         """One that has a free slot already keeps its turn."""
         if pool.worker in self._blocked:
             pool.free = free
         elif pool.free and free:
-            for queue in pool.of.queues:
-                self._types[queue].free += free - pool.free
+            for found in pool.of.types:
+                found.free += free - pool.free
             pool.free = free
         else:
             self._unlist(pool)
             pool.free = free
             self._list(pool)
 
-    def _take_one(self, pool: Pool) -> None:
-        """The pool and its class go to the end of their turns."""
-        of = pool.of
+    def _take_one(self, of: PoolClass) -> int:
+        """The pool and its class go to the end of their turns. Whose worker it is."""
+        pool = next(iter(of.idle))
         pool.free -= 1
         del of.idle[pool]
         if pool.free:
             of.idle[pool] = None
-        for queue in of.queues:
-            found = self._types[queue]
+        for found in of.types:
             found.free -= 1
-            self._unready(found, of)
+        for line in of.lines:
+            del line[of]
             if of.idle:
-                found.ready.setdefault(len(of.queues), {})[of] = None
+                line[of] = None
+        return pool.worker
 
     def _list(self, pool: Pool) -> None:
-        if not pool.free:
+        free, of = pool.free, pool.of
+        if not free:
             return
-        of = pool.of
+        if not of.idle:
+            for line in of.lines:
+                line[of] = None
         of.idle[pool] = None
-        for queue in of.queues:
-            found = self._types[queue]
+        for found in of.types:
             if not found.free:
-                self._freed.add(queue)
-            found.free += pool.free
-            found.ready.setdefault(len(of.queues), {})[of] = None
+                self._freed.add(found)
+            found.free += free
 
     def _unlist(self, pool: Pool) -> None:
         of = pool.of
         if of.idle.pop(pool, pool) is pool:
             return
-        for queue in of.queues:
-            found = self._types[queue]
+        for found in of.types:
             found.free -= pool.free
-            if not of.idle:
-                self._unready(found, of)
-
-    @staticmethod
-    def _unready(found: PooledType, of: PoolClass) -> None:
-        same = found.ready[len(of.queues)]
-        del same[of]
-        if not same:
-            del found.ready[len(of.queues)]
+        if not of.idle:
+            for line in of.lines:
+                del line[of]
