@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from timerd.client import KeyLimit, KeyRules
 from timerd.testing import Cluster, Server
 from timerd.worker import Delivery
 
@@ -69,6 +70,34 @@ async def test_a_task_that_waits_for_its_key_or_a_limit_leaves_the_slot_to_other
         await server.advance(seconds=TAKES_S)
         assert sorted(two.begun[3:]) == ["excel 1", "pdf 1"]
         assert two.most == 3
+
+
+async def test_limit_keys_take_turns_in_the_slots_of_a_pool_each_within_its_limit() -> None:
+    async with Server() as server:
+        two, client = Converters(server, 3, "pdf", "excel"), server.client()
+        await client.queues.put("pdf", keys=KeyRules(KeyLimit(max_in_hand=1), share=1))
+        for number in range(4):
+            await client.schedule("pdf", f"acme {number}", delay=1, limit_key="acme")
+        await client.schedule("pdf", b"globex", delay=2, limit_key="globex")
+        await client.schedule("excel", b"excel", delay=3)
+        await two.worker.start()
+        await server.advance(seconds=5)
+        assert sorted(two.begun) == ["acme 0", "excel", "globex"]
+        await server.advance(seconds=4 * TAKES_S)
+        assert sorted(two.begun) == ["acme 0", "acme 1", "acme 2", "acme 3", "excel", "globex"]
+        assert two.most == 3
+
+
+async def test_a_key_that_waited_for_its_rate_gets_a_slot_when_it_may_go_on() -> None:
+    async with Server() as server:
+        two, client = Converters(server, 3, "pdf", "excel"), server.client()
+        await client.queues.put("pdf", keys=KeyRules(KeyLimit(rate="1/s", burst=1), share=1))
+        for number in range(3):
+            await client.schedule("pdf", f"acme {number}", delay=1, limit_key="acme")
+        await two.worker.start()
+        for count in (1, 2, 3):
+            await server.advance(seconds=1)
+            assert len(two.begun) == count
 
 
 async def test_after_a_restart_the_slots_in_use_stay_in_use() -> None:

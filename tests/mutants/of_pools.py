@@ -103,6 +103,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="no-order-key-no-slot",
+        guarantee="G23",
+        file="timerd/services/dispatch/pool_round.py",
+        old="        contest.enter(queue, now_ms if key is None else key)\n",
+        new="        contest.enter(queue, key) if key is not None else None\n",
+        breaks="what has waited for the rate of its limit key never gets a slot",
+        tests=("tests/fundamentals/test_pools.py::test_a_key_that_waited_for_its_rate_gets_a_slot_when_it_may_go_on",),
+    ),
+    Mutant(
         name="lent-and-free",
         guarantee="G23",
         file="timerd/services/work/credit_allocation.py",

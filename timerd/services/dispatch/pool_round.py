@@ -64,12 +64,9 @@ class PoolRound:
         return True
 
     def _enter(self, contest: Contest, queue: QueueKey, now_ms: int) -> None:
+        """What has no order key goes by when it may be sent: a limit key that has waited for its rate."""
         key = self._firing.head_key(queue, now_ms)
-        if key is not None:
-            contest.enter(queue, key)
-        else:
-            # What is due is not in the order of keys yet.
-            self._looks.seen(queue, max(self._looks.due_ms(queue), now_ms + 1))
+        contest.enter(queue, now_ms if key is None else key)
 
     def _fill(self, contest: Contest, choice: Choice, now_ms: int) -> None:
         if choice.holder != HERE:
