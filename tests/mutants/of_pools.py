@@ -46,8 +46,8 @@ MUTANTS = (
         name="versatile-first",
         guarantee="G23",
         file="timerd/core/assignment/pools.py",
-        old="self.ready[min(self.ready)]",
-        new="self.ready[max(self.ready)]",
+        old="self.ready[min([size",
+        new="self.ready[max([size",
         breaks="workers that can do everything are busy with what others could do",
         tests=(
             DECISIONS,
@@ -68,7 +68,7 @@ MUTANTS = (
         name="equal-goes-on",
         guarantee="G23",
         file="timerd/core/assignment/contest.py",
-        old="upto = max(key, heap[0][0] - 1) + ahead_ms if heap else LAST",
+        old="upto = max(key, heap[0][0] - 1) + found.ahead_ms if heap else LAST",
         new="upto = LAST",
         breaks="a queue that is ahead by one task takes all slots",
         tests=(
@@ -80,8 +80,8 @@ MUTANTS = (
         name="priority-passes-for-ever",
         guarantee="G23",
         file="timerd/core/assignment/contest.py",
-        old="            heapq.heappush(self._heap, (key, self._pools.turn(queue), queue, holder))\n",
-        new="            heapq.heappush(self._heap, (key, -self._pools.turn(queue), queue, holder))\n",
+        old="(order_key - found.ahead_ms, found.turn, self._entered",
+        new="(order_key - found.ahead_ms, -found.turn, self._entered",
         breaks="of equal scores the queue that is served all the time is next",
         tests=(
             "tests/core/assignment/test_assignment.py"

@@ -33,18 +33,24 @@ class PooledWorker(Worker):
 
     _slots: int = 0
     _free: int = 0
+    _is_open: bool = False
 
     def _ask(self, opening: pb.Open) -> None:
-        self._slots = self._free = self.credit
+        self._slots, self._free, self._is_open = self.credit, 0, False
         opening.pools.add(name=POOL, queues=self.queues, slots=self.credit)
 
     def _heard(self, pipe: Pipe, response: pb.WorkResponse) -> None:
         super()._heard(pipe, response)
         if self.pipe is pipe and response.WhichOneof("response") == "opened":
-            pipe.send(pb.WorkRequest(credit=pb.Credit(pool=POOL, tasks=self._slots)))
+            self._is_open = True
+            for credit in self._give(self._slots):
+                pipe.send(pb.WorkRequest(credit=credit))
 
     def _give(self, tasks: int) -> list[pb.Credit]:
-        """A pool has no more free slots than it has slots, whatever its worker says."""
+        """A pool has no more free slots than it has slots, whatever its worker says. Before the server has answered
+        nothing is said of them."""
+        if not self._is_open:
+            return []
         self._free = min(self._slots, self._free + tasks)
         return [pb.Credit(pool=POOL, tasks=tasks)]
 
