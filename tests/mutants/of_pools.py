@@ -112,6 +112,15 @@ MUTANTS = (
         tests=("tests/fundamentals/test_pools.py::test_a_key_that_waited_for_its_rate_gets_a_slot_when_it_may_go_on",),
     ),
     Mutant(
+        name="drained-goes-round",
+        guarantee="G23",
+        file="timerd/services/dispatch/delivery.py",
+        old="            if not share.wanted(queue) and self.machine.wanted(queue):\n",
+        new="            if not share.wanted(queue) and self.machine.capacity.pools.free(queue):\n",
+        breaks="a server that goes away looks at what is due without a pause",
+        tests=("tests/services/test_pools.py::test_a_server_that_goes_away_fills_no_slot",),
+    ),
+    Mutant(
         name="lent-and-free",
         guarantee="G23",
         file="timerd/services/work/credit_allocation.py",

@@ -394,9 +394,10 @@ class Delivery:
 
     def _send_by_credit(self, queues: Collection[QueueKey], now_ms: int) -> bool:
         """False: the round is used up before all of them were visited."""
-        looks, capacity = self._looks, self.machine.capacity
+        looks, share = self._looks, self.machine.capacity.share
         for queue in queues:
-            if capacity.pools.free(queue) and not capacity.share.wanted(queue):
+            if not share.wanted(queue) and self.machine.wanted(queue):
+                # Slots of pools alone.
                 continue
             # Once more: what another queue was sent may have got the credit of its workers withheld.
             if (due_ms := looks.due_ms(queue)) <= now_ms:
