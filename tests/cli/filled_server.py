@@ -12,6 +12,7 @@ from time import sleep
 
 from tests.cli.served import Server
 from timerd.client import SyncClient
+from timerd.v1.overview_service_pb2 import PoolActivity
 from timerd.worker import Worker
 
 LONG = "reminders/of-a-rather-long-name.which-somebody-chose"
@@ -41,12 +42,16 @@ def working(address: str) -> Iterator[None]:
     thread.start()
     try:
         with SyncClient(address) as client:
-            while not any(each.worker_count for each in client.overview().instances):
+            while not any(pool.free for pool in _pools(client)):
                 sleep(0.05)
         yield
     finally:
         asyncio.run(worker.stop())
         thread.join()
+
+
+def _pools(client: SyncClient) -> list[PoolActivity]:
+    return [pool for each in client.overview().instances for worker in each.workers for pool in worker.pools]
 
 
 def _add_tasks(client: SyncClient) -> None:

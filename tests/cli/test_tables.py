@@ -181,6 +181,15 @@ def test_a_dead_letter_shows_the_last_line_of_its_error(typed: Terminal) -> None
     assert ERROR in typed("dead-letters", "-o", "wide").out
 
 
+def test_workers_show_their_pools_and_what_is_free(typed: Terminal) -> None:
+    shown = typed("workers").out
+    assert "8 of 8" in shown
+    assert "convert (" in shown
+    (record,) = typed("workers", "--json").lines
+    assert record["pools"] == [{"pool": "convert", "queues": sorted(["pdf", "excel", LONG]), "slots": 8, "free": 8}]
+    assert sorted(record["queues"]) == sorted(["pdf", "excel", LONG, "letters"])
+
+
 def test_times_are_told_from_now(typed: Terminal) -> None:
     shown = typed("list", "--queue", "mails").out
     assert "in 3 h 1" in shown
