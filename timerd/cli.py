@@ -42,6 +42,7 @@ from timerd.commands import (
     top,
     version,
     work,
+    workers,
     zones,
 )
 from timerd.commands.failures import CommandFailure, failure_of_os
@@ -53,7 +54,7 @@ _PANELS = {
     "Tasks": (schedule, look, explain, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (top, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
+    "Operate": (top, workers, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
     "Try it": (demo, simulate, version),
 }
 

@@ -51,13 +51,16 @@ from timerd.sdk.values import (
     text,
     whole_number,
 )
+from timerd.sdk.values import name as checked_name
 from timerd.sdk.working import (
     BatchHandler,
     BatchLane,
     Handler,
     Lane,
+    Pool,
     Reject,
     Retry,
+    SharedSlots,
     SingleLane,
     Throttled,
     WorkStream,
@@ -75,6 +78,7 @@ _WORK = "/timerd.v1.WorkService/Work"
 # Of one try to declare a schedule; there are more.
 _DECLARE_S = 10.0
 _DECLARE_AGAIN_S = 1.0
+_MOST_SLOTS = 1_000_000
 
 
 class TypedHandlers(Protocol):
@@ -137,6 +141,7 @@ class Worker:
         self._clock = ms_clock(given.clock)
         self._tracing = given.tracing
         self._lanes: dict[str, Lane] = {}
+        self._pools: list[Pool] = []
         self._included: list[TypedHandlers] = []
         self._declared: list[Callable[[Schedules], Awaitable[None]]] = []
         self._declaring: asyncio.Task[None] | None = None
@@ -222,6 +227,33 @@ class Worker:
             return handler
 
         return register
+
+    def pool(self, name: str, *, slots: int) -> Pool:
+        """The worker gets slots that several queues share: `pool = worker.pool("convert", slots=8)`.
+
+        `@pool.on("pdf")` then registers the handler of a queue in it. Use a pool where one worker handles several kinds
+        of tasks in the same few places; the server puts into a free slot what is first among all of them.
+
+        Args:
+            name: a name of the caller's choice, by which operators see it.
+            slots: how many handlers run at a time, of all queues of the pool together.
+
+        Raises:
+            InvalidTask: the worker has a pool of this name, or `slots` is less than 1.
+        """
+        shared = SharedSlots(checked_name(name, "name"), whole_number(slots, "slots", 1, _MOST_SLOTS))
+        if any(each.name == name for each in self._pools):
+            raise InvalidTask(f"This worker has a pool {name!r} already: give the other one a name of its own.")
+        pool = Pool(shared, self._on_in_pool)
+        self._pools.append(pool)
+        return pool
+
+    def _on_in_pool(
+        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str
+    ) -> None:
+        check_handler(handler, queue, "delivery")
+        called, timeout_s = isolated(handler, queue, isolation), _seconds_or_none(timeout)
+        self._add(SingleLane(queue, called, pool.slots, self._tracing, timeout_s, pool))
 
     def include(self, tasks: TypedHandlers, *, concurrency: int = 16, timeout: Span | None = None) -> None:
         """The worker takes over the typed tasks of a registry: `worker.include(tasks)`.
@@ -428,6 +460,7 @@ __all__ = [
     "Occurrence",
     "OccurrenceReason",
     "OrderFence",
+    "Pool",
     "Progress",
     "TaskResult",
     "Reject",

@@ -598,5 +598,5 @@ async def test_nothing_is_kept_of_queues_that_a_home_serves_no_more() -> None:
             ):
                 stream.take(each)
         await cluster.advance(GRACE_MS + 1)
-        share, hold = b.delivery.machine.share, b.delivery._send_hold
+        share, hold = b.delivery.machine.capacity.share, b.delivery._send_hold
         assert (stream._granted_for, hold._windows, list(share._queues.values())) == ({}, {}, [set()])

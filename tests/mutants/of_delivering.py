@@ -251,7 +251,7 @@ MUTANTS = (
         name="whole-stretch-of-one-bucket",
         guarantee="G9",
         file="timerd/services/engine/firing.py",
-        old="expires=expires, upto=upto, gates",
+        old="expires=expires, upto=until, gates",
         new="expires=expires, gates",
         breaks="what the next bucket has waits behind all that a worker can take of this one, whatever its priority",
         tests=("tests/fundamentals/test_tutorial.py::test_a_worker_that_takes_many_gets_them_in_the_same_order",),

@@ -105,7 +105,7 @@ async def test_many_who_wait_for_one_write_that_fails_hear_of_one_incident(
 async def test_credit_is_respected(rig: Rig) -> None:
     rig.firing.put(taken_of(range(10)))
     worker = await rig.worker(("mail", 3))
-    assert worker.opened == pb.Opened(server="here", lease_ms=30_000, ack_token_bytes=64)
+    assert worker.opened == pb.Opened(server="here", lease_ms=30_000, ack_token_bytes=64, knows_pools=True)
     assert len((await worker.deliver()).fire_at_ms) == 3
     assert await worker.has_nothing()
     await worker.credit("mail", 2)

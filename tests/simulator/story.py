@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import timerd.core.partition.memory as memory_module
 import timerd.services.holding.paging as paging_module
@@ -69,6 +69,7 @@ class Story:
     errors: list[BaseException] = field(default_factory=list)
     # None: nothing is repeated at any distance, and nothing is held up.
     repeats: Repeats | None = None
+    worker_type: ClassVar[type[Worker]] = Worker
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -213,7 +214,7 @@ class Story:
     ) -> Worker:
         chance = self.random.choice
         self.hired += 1
-        worker = Worker(
+        worker = self.worker_type(
             f"w{self.hired}",
             self.loop,
             self.random,

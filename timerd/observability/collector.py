@@ -20,6 +20,7 @@ from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures, TargetFigures
 from timerd.observability.limit_figures import breaker_metrics, limit_metrics
 from timerd.observability.own_health import health_metrics
+from timerd.observability.pool_figures import pool_metrics
 
 QUEUE = ("namespace", "queue")
 Labels = TypeVar("Labels", bound=str | tuple[str, ...])
@@ -36,6 +37,7 @@ class _Once(Collector):
             yield from part(self._figures)
         yield from limit_metrics(self._figures.limits)
         yield from breaker_metrics(self._figures.breakers)
+        yield from pool_metrics(self._figures.pools)
         yield from health_metrics(self._figures.health)
 
 

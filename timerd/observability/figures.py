@@ -23,6 +23,7 @@ from timerd.observability.curves import Curve, curve_of
 from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
+from timerd.observability.pool_figures import PoolFigures, pools_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
 from timerd.services.background import unforeseen
@@ -127,6 +128,7 @@ class Figures:
     stream_targets: Mapping[QueueKey, TargetFigures]
     limits: Mapping[LimitLabels, LimitFigures]
     breakers: Mapping[QueueKey, BreakerFigures]
+    pools: Mapping[tuple[str, str], PoolFigures]
 
     @property
     def saturation(self) -> float:
@@ -230,6 +232,7 @@ class Observed:
             webhooks=_targets(self._posting),
             stream_targets=_targets(self._appending),
             breakers=self._breakers(int(now_ms)),
+            pools=pools_of(self._delivery.machine.capacity.pools),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 

@@ -26,6 +26,7 @@ from timerd.sdk.working.dispositions import (
 )
 from timerd.sdk.working.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
 from timerd.sdk.working.leases import Hold, InHand
+from timerd.sdk.working.pools import SharedSlots, SlotCredit
 from timerd.sdk.working.read_ahead import ReadAhead
 from timerd.sdk.working.time_limits import TimedCall, TimeLimits, shown_s
 from timerd.v1 import work_service_pb2 as pb
@@ -49,6 +50,8 @@ class Lane(Protocol):
     """What the work stream knows of a queue."""
 
     queue: str
+    # Whose slots it shares with other lanes, if it does.
+    pool: SharedSlots | None
     # Delivered and not ended.
     held: int
 
@@ -114,10 +117,12 @@ class SingleLane:
         concurrency: int,
         tracing: Traces | None = None,
         timeout_s: float | None = None,
+        pool: SharedSlots | None = None,
     ) -> None:
         self.queue = queue
+        self.pool = pool
         self.held = 0
-        self._credit = ReadAhead(concurrency)
+        self._credit = ReadAhead(concurrency) if pool is None else SlotCredit(concurrency)
         self._concurrency = concurrency
         self._handler = handler
         self._tracing = tracing
@@ -130,7 +135,7 @@ class SingleLane:
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing, self._timeout_s)
+        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing, self._timeout_s, self.pool)
 
     @property
     def credit(self) -> int:
@@ -138,6 +143,8 @@ class SingleLane:
 
     @property
     def shown(self) -> str:
+        if self.pool is not None:
+            return f"{self.queue} (in the {self.pool.slots:,} slots of {self.pool.name})"
         return f"{self.queue} ({self._concurrency:,} at a time)"
 
     def start(self, host: LaneHost) -> None:
@@ -237,6 +244,8 @@ class BatchLane:
         timeout_s: float | None = None,
     ) -> None:
         self.queue = queue
+        # A batch takes no slot of its own, so batches keep credit of their own.
+        self.pool: SharedSlots | None = None
         self._credit = BatchCredit(max_size, concurrency)
         self.held = 0
         self._max_size = max_size

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from timerd.core.dispatch import (
     EXACT_TASKS_PER_MS,
@@ -38,6 +38,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.model.pushback import Pushback
 from timerd.services.dispatch.due_looks import DueLooks
+from timerd.services.dispatch.pool_round import PoolRound
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
 from timerd.services.engine.verbs import Firing
@@ -86,10 +87,15 @@ class Delivery:
         self._settling = Settling(firing, self.settled)
         self.on_durable, self.on_settled = self._settling.on_durable, self._settling.on_settled
         pacing = Pacing()
-        self._send_hold = SendHold(machine.wanted)
+        share = machine.capacity.share
+        self._send_hold = SendHold(share.wanted)
         self._quantum = Quantum(pacing.is_rested)
-        self._limits = Limits((Credit(machine.wanted), self._send_hold, pacing, self._quantum, *limits))
-        self._looks = DueLooks(self.machine, firing)
+        self._limits = Limits((Credit(share.wanted), self._send_hold, pacing, self._quantum, *limits))
+        self._looks = looks = DueLooks(self.machine, firing)
+        of_pools = Limits((pacing, self._quantum, *limits))
+        pools = PoolRound(machine, firing, looks, of_pools, self._quantum, self._send_slice, remote)
+        # A round begins with the one and with the other in turn.
+        self._ways = [self._send_by_credit, pools.send_due]
         self._sinks: dict[int, Sink] = {}
         self._next_number = 1
         # Queues that a sink takes the backlog of.
@@ -184,6 +190,15 @@ class Delivery:
             self._firing.worked(key, present=True)
         if is_needed:
             self.wake()
+
+    def declare_pool(self, sink: Sink, name: str, queues: Iterable[str], slots: int) -> None:
+        """The queues share so many slots, none of which is free yet."""
+        self.machine.capacity.pools.join(sink.number, name, [QueueKey(sink.namespace, each) for each in queues], slots)
+
+    def free_slots(self, sink: Sink, pool: str, slots: int) -> None:
+        """So many more of the pool are free."""
+        self.machine.capacity.pools.add(sink.number, pool, slots)
+        self.wake()
 
     def leave(self, sink: Sink, queue: QueueKey) -> None:
         """It serves this queue no more."""
@@ -372,14 +387,22 @@ class Delivery:
 
     def _send_due(self, now_ms: int) -> float:
         """Visits what is due, queues in turn, a slice each, until the round is used up. Returns when to come again."""
-        looks, quantum = self._looks, self._quantum
-        queues = looks.look(now_ms)
-        quantum.begin(looks.soon(now_ms + SOON_MS, MOST_COUNTED))
+        queues = self._looks.look(now_ms)
+        self._quantum.begin(self._looks.soon(now_ms + SOON_MS, MOST_COUNTED))
+        self._ways.reverse()
+        return self._looks.next_ms() if all(send(queues, now_ms) for send in self._ways) else now_ms
+
+    def _send_by_credit(self, queues: Collection[QueueKey], now_ms: int) -> bool:
+        """False: the round is used up before all of them were visited."""
+        looks, share = self._looks, self.machine.capacity.share
         for queue in queues:
+            if not share.wanted(queue) and self.machine.wanted(queue):
+                # Slots of pools alone.
+                continue
             # Once more: what another queue was sent may have got the credit of its workers withheld.
             if (due_ms := looks.due_ms(queue)) <= now_ms:
-                if quantum.is_used_up:
-                    return now_ms
+                if self._quantum.is_used_up:
+                    return False
                 allowed = self._limits.allow(queue, MAX_DELIVER_TASKS, now_ms)
                 if allowed.heeds_credit:
                     self._hold(queue, allowed.next_ms - now_ms)
@@ -387,17 +410,23 @@ class Delivery:
                     continue
                 due_ms = self._visit(queue, allowed.tasks, now_ms) if allowed.tasks else allowed.next_ms
             looks.seen(queue, due_ms)
-        return looks.next_ms()
+        return True
 
     def _visit(self, queue: QueueKey, most: int, now_ms: int) -> float:
         """Sends some of what is due. Returns when to visit the queue again."""
-        sent = self._send_slice(queue, most, now_ms)
-        is_dry = not self.machine.wanted(queue)
+        taken = self._firing.take(queue, most, now_ms)
+        return self._send_slice(
+            queue, self.machine.assign(queue, taken, now_ms) if any(map(len, taken)) else (), now_ms
+        )
+
+    def _send_slice(self, queue: QueueKey, assigned: Sequence[Assignment], now_ms: int) -> float:
+        """Returns when there may be more of the queue."""
         # What is due but was not given is asked for again a millisecond later.
-        due_ms = max(self._looks.due_ms(queue), now_ms if sent is not None else now_ms + 1)
-        if sent is None:
-            return due_ms
-        tasks, messages, size_bytes = sent
+        if not assigned:
+            return max(self._looks.due_ms(queue), now_ms + 1)
+        tasks, messages, size_bytes = self._send_all(queue, assigned, now_ms)
+        is_dry = not self.machine.wanted(queue)
+        due_ms = max(self._looks.due_ms(queue), now_ms)
         is_all = due_ms > now_ms and not is_dry
         next_ms = self._limits.sent(Slice(queue, now_ms, tasks, messages, size_bytes, is_dry, is_all))
         if now_ms < next_ms <= now_ms + MOST_GRID_MS:
@@ -418,15 +447,12 @@ class Delivery:
         self._send_hold.lapse(queue)
         self.wake()
 
-    def _send_slice(self, queue: QueueKey, most: int, now_ms: int) -> tuple[int, int, int] | None:
-        """(how many tasks, messages, bytes); None: nothing was given."""
-        taken = self._firing.take(queue, most, now_ms)
-        tasks = sum(map(len, taken))
-        if not tasks:
-            return None
-        messages = sent_bytes = 0
+    def _send_all(self, queue: QueueKey, assigned: Sequence[Assignment], now_ms: int) -> tuple[int, int, int]:
+        """(how many tasks, messages, bytes)."""
+        tasks = messages = sent_bytes = 0
         stats = self.queue_stats.of(queue)
-        for assignment in self.machine.assign(queue, taken, now_ms):
+        for assignment in assigned:
+            tasks += len(assignment.taken)
             columns = assignment.taken.rows.columns
             stats.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             sent = self._send(assignment)

@@ -85,17 +85,20 @@ class SchedulerFiring:
     def clock_ms(self) -> int:
         return int(self._time.exact_ms())
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
+    def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> Sequence[Taken]:
         admission = Admission(self._gates if self._in_hand is None else (*self._gates, InHandGate(self._in_hand)))
         if queue in self._turns.limit_keys.queues:
-            return self._turns.take(queue, limit, now_ms, admission)
+            # In the turns of keys no order key says how far to go.
+            return self._turns.take(queue, limit if upto == LAST else 1, now_ms, admission)
         taken: list[Taken] = []
         while limit > 0 and admission.kept_back < MOST_KEPT_BACK and (heads := self._loaded.heads(queue, now_ms)):
-            machine, most, upto = heads[0][1], limit, LAST
+            (key, machine), most, until = heads[0], limit, upto
+            if key > upto:
+                break
             if len(heads) > 1:
-                most, upto = min(limit, STRETCH), heads[1][0] + SLACK_MS
+                most, until = min(limit, STRETCH), min(upto, heads[1][0] + SLACK_MS)
             expires = not self._redelivery_guard.is_active(now_ms)
-            batch = machine.take(queue, most, now_ms, expires=expires, upto=upto, gates=(admission,))
+            batch = machine.take(queue, most, now_ms, expires=expires, upto=until, gates=(admission,))
             if admission.news:
                 self._heard(machine, admission)
             if batch is not None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from timerd.core.dispatch import Failure, Settlement
 from timerd.core.protocol import Conflict
-from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
+from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored
 from timerd.model.identity import TaskId
@@ -293,8 +293,9 @@ class Firing(Protocol):
         """Engine time in whole ms, trusted or not."""
         ...
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
-        """Up to `limit` due rows of the queue, in order, not cancelled, not expired. They are open from here on."""
+    def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> Sequence[Taken]:
+        """Up to `limit` due rows of the queue, in order, not cancelled, not expired, with order keys of `upto` at most.
+        They are open from here on."""
         ...
 
     def prepare(self, queue: QueueKey, until_ms: int) -> None:

@@ -54,6 +54,12 @@ class Home:
         self._delivery.credit(stream, queue, tasks)
         self._allocation.serve(worker, QueueKey(worker.namespace, queue))
 
+    def declare_pool(self, stream: WorkStream, name: str, queues: Sequence[str], slots: int) -> None:
+        self._delivery.declare_pool(stream, name, queues, slots)
+
+    def free_slots(self, stream: WorkStream, pool: str, slots: int) -> None:
+        self._delivery.free_slots(stream, pool, slots)
+
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         return self._delivery.may_serve(stream, queue, most)
 
