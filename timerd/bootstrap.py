@@ -57,11 +57,13 @@ from timerd.services.holding.throttle import Throttle
 from timerd.services.node import Node
 from timerd.services.operating.activity import Activity
 from timerd.services.operating.audited_calls import AuditedCalls
+from timerd.services.operating.colleagues import Colleagues
 from timerd.services.operating.foreseeing import Foreseeing
-from timerd.services.operating.inspect_service import Colleagues, InspectService
+from timerd.services.operating.inspect_service import InspectService
 from timerd.services.operating.operating import Operating
 from timerd.services.operating.overview import Overview
 from timerd.services.operating.reporting import Reporting
+from timerd.services.operating.watching import Watching
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
@@ -206,8 +208,7 @@ class Answering(NamedTuple):
     slots: SlotWorker
     sweep: ZoneSweep
     connected: ConnectedWorkers
-    reporting: Reporting
-    activity: Activity
+    inspected: InspectService
 
 
 def _answering(
@@ -234,11 +235,13 @@ def _answering(
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
     delivery.on_settled(engine.use.settled)
     engine.goes_by(regulating.known.mode, regulating.known.on_failure)
-    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms)
+    watching = Watching(delivery.tail, membership, colleagues)
+    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms), watching
     api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
     delivery.on_durable(api.ends.settled)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
+    inspected = InspectService(peer_token(base.secret), scheduler, reporting, activity, watching)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
     handlers = (
@@ -251,7 +254,7 @@ def _answering(
         ),
         Foreseeing(store, base.now_ms).handler(),
     )
-    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
+    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, inspected)
 
 
 def _api_server(
@@ -319,10 +322,9 @@ async def assemble(
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
-    inspected = InspectService(token, scheduler, to.reporting, to.activity)
     worked = TickService(token, to.ticks.try_tick)
     ruled = RegulationPeerService(token, regulating.heard)
-    inside = [each.handler() for each in (peers.service, relays.service, inspected, worked, ruled)]
+    inside = [each.handler() for each in (peers.service, relays.service, to.inspected, worked, ruled)]
     work = WorkService(relays.home, to.api.results, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)

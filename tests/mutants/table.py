@@ -18,6 +18,7 @@ from tests.mutants import (
     of_results,
     of_schedules,
     of_storing,
+    of_watching,
 )
 
 MUTANTS = (
@@ -36,4 +37,5 @@ MUTANTS = (
     *of_recurrence.MUTANTS,
     *of_outbox.MUTANTS,
     *of_expiry.MUTANTS,
+    *of_watching.MUTANTS,
 )

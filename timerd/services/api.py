@@ -32,6 +32,7 @@ from timerd.services.calls.results import KeptResults
 from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
+from timerd.services.operating.watching import Watching
 from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.open_streams import end_by
@@ -39,6 +40,7 @@ from timerd.services.transport.permission import check_namespace
 from timerd.services.transport.session import Session, SessionMessage
 from timerd.services.transport.status import Context, abort, caught
 from timerd.v1 import timer_service_pb2 as wire
+from timerd.v1 import watch_pb2
 from timerd.v1.task_pb2 import Problem
 
 _SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
@@ -62,9 +64,12 @@ class TimerApi:
         rules: QueueRules = NO_RULES,
         quotas: Quotas | None = None,
         audited: AuditRecords | None = None,
+        watching: Watching | None = None,
     ) -> None:
-        """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere."""
+        """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere.
+        `watching` None: nothing is sent from here."""
         self.audited = audited
+        self.watching = watching
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self.quotas = quotas or Quotas()
@@ -125,6 +130,10 @@ class TimerApi:
         methods["Session"] = grpc.stream_stream_rpc_method_handler(
             self._session, _deserializer(_SERVICE, "Session"), lambda reply: reply.SerializeToString()
         )
+        if self.watching is not None:
+            methods["Watch"] = grpc.unary_stream_rpc_method_handler(
+                self._watch, _deserializer(_SERVICE, "Watch"), lambda reply: reply.SerializeToString()
+            )
         return grpc.method_handlers_generic_handler(_SERVICE.full_name, methods)
 
     def handler_of(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> grpc.GenericRpcHandler:
@@ -142,6 +151,8 @@ class TimerApi:
     def drain(self) -> None:
         """Sessions read no further and end when what they read is answered; who waits for an end waits no more."""
         self.ends.stop()
+        if self.watching is not None:
+            self.watching.stop()
         for session in self._sessions:
             session.stop()
 
@@ -187,6 +198,10 @@ class TimerApi:
             await session.run()
         finally:
             self._sessions.discard(session)
+
+    async def _watch(self, received: Received[watch_pb2.WatchRequest], context: Context) -> None:
+        assert self.watching is not None
+        await self.watching.watch(received.message, context.write)
 
     async def answer(self, received: SessionMessage) -> wire.SessionResponse:
         """One message of a Session; its errors are part of the answer."""

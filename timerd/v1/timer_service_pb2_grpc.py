@@ -5,6 +5,7 @@ import warnings
 
 from timerd.v1 import operate_pb2 as timerd_dot_v1_dot_operate__pb2
 from timerd.v1 import timer_service_pb2 as timerd_dot_v1_dot_timer__service__pb2
+from timerd.v1 import watch_pb2 as timerd_dot_v1_dot_watch__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -82,6 +83,11 @@ class TimerServiceStub(object):
                 '/timerd.v1.TimerService/Wait',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.WaitResponse.FromString,
+                _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/timerd.v1.TimerService/Watch',
+                request_serializer=timerd_dot_v1_dot_watch__pb2.WatchRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_watch__pb2.WatchResponse.FromString,
                 _registered_method=True)
         self.List = channel.unary_unary(
                 '/timerd.v1.TimerService/List',
@@ -205,6 +211,13 @@ class TimerServiceServicer(object):
 
     def Wait(self, request, context):
         """As Get, once the task has ended, or after `timeout` as it is then.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Watch(self, request, context):
+        """Deliveries of all instances as they happen, for people: it is lossy, and says how many it has left out.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -341,6 +354,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.Wait,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitResponse.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=timerd_dot_v1_dot_watch__pb2.WatchRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_watch__pb2.WatchResponse.SerializeToString,
             ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
@@ -649,6 +667,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/Wait',
             timerd_dot_v1_dot_timer__service__pb2.WaitRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.WaitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/timerd.v1.TimerService/Watch',
+            timerd_dot_v1_dot_watch__pb2.WatchRequest.SerializeToString,
+            timerd_dot_v1_dot_watch__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -21,7 +21,7 @@ from timerd.services.calls.replies import timestamp
 from timerd.services.engine.engine import Engine
 from timerd.services.holding.membership import Membership
 from timerd.services.operating.activity import Activity
-from timerd.services.operating.inspect_service import Colleagues
+from timerd.services.operating.colleagues import Colleagues
 from timerd.v1 import overview_service_pb2 as pb
 
 MINUTE_MS = 60_000

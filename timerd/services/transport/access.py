@@ -29,7 +29,7 @@ _CYCLES = "/timerd.v1.CycleService/"
 _REGULATION = "/timerd.v1.RegulationService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "RescheduleBatch", "FireNow")
-_READS = ("Get", "Wait", "List", "Count")
+_READS = ("Get", "Wait", "Watch", "List", "Count")
 _SCHEDULE_CHANGES = (
     *("CreateSchedule", "CreateScheduleBatch", "TriggerSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule"),
     *("DeleteSchedule", "PruneSchedules", "CreateBackfill", "CancelBackfill"),
