@@ -66,8 +66,8 @@ async def redrive(
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
 ) -> None:
     """Give dead letters a new life at once. Their ids stay."""
-    ids = task_ids or []
-    options.check_named(*ids)
+    options.check_named(*(task_ids or ()))
+    ids = list(map(call.whole_id, task_ids or ()))
     if bool(ids) == bool(queue):
         raise WrongInput("Name what to redrive: either one or more IDs, or --queue.")
     start, end = (parse_moment(text) if text is not None else None for text in (since, until))
