@@ -89,10 +89,6 @@ from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import relaying
 from timerd.services.work.work_service import WorkService
-from timerd.v1.cycle_service_pb2 import DESCRIPTOR as CYCLE_PROTO
-from timerd.v1.overview_service_pb2 import DESCRIPTOR as OVERVIEW_PROTO
-from timerd.v1.regulation_service_pb2 import DESCRIPTOR as REGULATION_PROTO
-from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
 if TYPE_CHECKING:
     from timerd.adapters.sqlite.backup import Checked
@@ -107,10 +103,6 @@ SELDOM_SETTLE_MS = 20
 # What else is asked whether a row may be sent, and how many may: a new gate or limit is listed here.
 GATES: Sequence[Callable[[], Gate]] = ()
 LIMITS: Sequence[Callable[[], Limit]] = ()
-OVERVIEW_SERVICE = OVERVIEW_PROTO.services_by_name["OverviewService"]
-SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
-REGULATION_SERVICE = REGULATION_PROTO.services_by_name["RegulationService"]
-CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
@@ -208,6 +200,7 @@ class Answering(NamedTuple):
     slots: SlotWorker
     sweep: ZoneSweep
     connected: ConnectedWorkers
+    activity: Activity
     inspected: InspectService
 
 
@@ -245,16 +238,16 @@ def _answering(
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
     handlers = (
-        api.handler_of(SCHEDULE_SERVICE, recurring.verbs(engine)),
-        api.handler_of(CYCLE_SERVICE, cycles.verbs()),
-        api.handler_of(OVERVIEW_SERVICE, {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
+        api.handler_of("ScheduleService", recurring.verbs(engine)),
+        api.handler_of("CycleService", cycles.verbs()),
+        api.handler_of("OverviewService", {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
         api.handler_of(
-            REGULATION_SERVICE,
+            "RegulationService",
             regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms, engine.ordering),
         ),
         Foreseeing(store, base.now_ms).handler(),
     )
-    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, inspected)
+    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, activity, inspected)
 
 
 def _api_server(
@@ -317,7 +310,8 @@ async def assemble(
     if peers is None or member is None or peer_links is None or allocation is None:
         work = WorkService(delivery, to.api.results, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
-        single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
+        probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
+        single = None, None, None, probe
         return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
@@ -328,7 +322,8 @@ async def assemble(
     work = WorkService(relays.home, to.api.results, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
+    probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
+    several = peers, relays, clocks, probe
     return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last)
 
 

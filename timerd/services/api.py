@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -136,8 +137,9 @@ class TimerApi:
             )
         return grpc.method_handlers_generic_handler(_SERVICE.full_name, methods)
 
-    def handler_of(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> grpc.GenericRpcHandler:
-        """Of another service, whose calls pass the same gate."""
+    def handler_of(self, name: str, verbs: Mapping[str, Verb]) -> grpc.GenericRpcHandler:
+        """Of another service of timerd.v1, whose calls pass the same gate."""
+        service = descriptor_pool.Default().FindServiceByName(f"{_SERVICE.file.package}.{name}")
         return grpc.method_handlers_generic_handler(service.full_name, self._methods(service, verbs))
 
     def _methods(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> Methods:

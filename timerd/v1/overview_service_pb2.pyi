@@ -60,8 +60,25 @@ class WorkerActivity(_message.Message):
     last_settle_time: _timestamp_pb2.Timestamp
     def __init__(self, worker: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., queue_count: _Optional[int] = ..., connect_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled: _Optional[int] = ..., last_settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class CanaryActivity(_message.Message):
+    __slots__ = ("interval_ms", "age_ms", "runs")
+    class RunsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    interval_ms: int
+    age_ms: int
+    runs: _containers.ScalarMap[str, int]
+    def __init__(self, interval_ms: _Optional[int] = ..., age_ms: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
 class InstanceActivity(_message.Message):
-    __slots__ = ("name", "address", "version", "start_time", "in_flight", "loaded", "oldest_due_ms", "memory_used_bytes", "memory_budget_bytes", "schedules_broken", "queues", "workers", "worker_count")
+    __slots__ = ("name", "address", "version", "start_time", "in_flight", "loaded", "oldest_due_ms", "memory_used_bytes", "memory_budget_bytes", "schedules_broken", "queues", "workers", "worker_count", "canary")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +92,7 @@ class InstanceActivity(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CANARY_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     version: str
@@ -88,7 +106,8 @@ class InstanceActivity(_message.Message):
     queues: _containers.RepeatedCompositeFieldContainer[QueueActivity]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerActivity]
     worker_count: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., oldest_due_ms: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., schedules_broken: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerActivity, _Mapping]]] = ..., worker_count: _Optional[int] = ...) -> None: ...
+    canary: CanaryActivity
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., oldest_due_ms: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., schedules_broken: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerActivity, _Mapping]]] = ..., worker_count: _Optional[int] = ..., canary: _Optional[_Union[CanaryActivity, _Mapping]] = ...) -> None: ...
 
 class GetOverviewRequest(_message.Message):
     __slots__ = ()

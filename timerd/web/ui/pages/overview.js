@@ -76,12 +76,14 @@ export function Overview({ overview, namespace }) {
     ["oldest due", oldest ? span(oldest) : "–", oldest > 60_000 ? "warn" : ""],
     ["to come", short(sum(queues, "pending"))],
     ["dead letters", short(sum(found.queues || [], "dead"))],
+    canary(found.instances || []),
   ];
   return html`<h1>Overview</h1>
     <${Failure} error=${error} />
     ${wrong.map((sentence) => html`<p class="notice" role="status">${sentence}</p>`)}
     <${Strip} figures=${figures} />
     <p class="quiet">${found.instances?.length === 1 ? "Of one instance" : `Of ${found.instances?.length || 0} instances together`}: counters since the start, rates of the last minute.</p>
+    <${Books} />
     <h2>The next hour</h2>
     ${load ? html`<${HourMap} load=${load} />` : html`<p class="quiet">Asking...</p>`}
     <h2>Busiest queues</h2>
@@ -95,17 +97,41 @@ export function Overview({ overview, namespace }) {
     ]} />`;
 }
 
+/** Whether what was stored has a known end: by the control rows of what is kept, which is asked for once a minute. */
+function Books() {
+  const [info, error] = usePoll(() => call("TimerService", "GetServerInfo"), 60_000, []);
+  const ledger = info?.ledger;
+  if (!ledger) return error && html`<p class="quiet">The ledger: ${error.message}</p>`;
+  const ends = ["acked", "cancelled", "moved", "carried", "expired", "dead", "purged"].filter((name) => number(ledger[name]));
+  const sums = ends.map((name) => `${whole(ledger[name])} ${name}`);
+  const unexplained = number(ledger.unexplained);
+  return html`<p class=${unexplained ? "notice" : "quiet"}>Ledger: ${whole(ledger.inserted)} rows that ended = ${sums.join(" + ") || "0"} + <strong class=${unexplained ? "bad" : "good"}>${whole(unexplained)} unexplained</strong>, in the history that is kept.</p>`;
+}
+
+/** How each instance fares with the task that it gives itself: the oldest that has not come through is the one to know. */
+function canary(instances) {
+  const known = instances.filter((each) => each.canary);
+  if (!known.length) return ["canary", "off"];
+  const [last] = known.sort((a, b) => number(b.canary.ageMs) - number(a.canary.ageMs));
+  return ["canary", `${span(number(last.canary.ageMs))} ago`, isLate(last.canary) ? "bad" : "good"];
+}
+
+// Each may take 15 s on its three ways.
+const isLate = (each) => number(each.ageMs) > 2 * number(each.intervalMs) + 15_000;
+
 const busiest = (queues) =>
   [...queues].sort((a, b) => number(b.due) - number(a.due) || number(b.pending) - number(a.pending)).slice(0, 10);
 
 function sentences(found, health) {
   const silent = (found.silent || []).map((name) => `The instance ${name} does not answer: its figures are missing here.`);
   const broken = sum(found.instances || [], "schedulesBroken");
+  const stuck = (found.instances || []).filter((each) => each.canary && isLate(each.canary));
   const idle = (found.queues || []).filter((queue) => number(queue.due) && !number(queue.workers));
   return [
     ...silent,
     ...Object.values(health?.wrong || {}).flatMap((reasons) => Object.values(reasons)),
     ...(broken ? [`${broken} schedules cannot go on: see Schedules, state BROKEN.`] : []),
+    ...stuck.map((each) => `No canary of ${each.name} has come through for ${span(number(each.canary.ageMs))}: it may not fire what callers give it.`),
     ...idle.map((queue) => `The queue ${queue.queue} has no worker, and ${whole(queue.due)} due.`),
   ];
 }
