@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     of_asking,
     of_changing,
+    of_dead_letters,
     of_delivering,
     of_expiry,
     of_fairness,
@@ -38,4 +39,5 @@ MUTANTS = (
     *of_outbox.MUTANTS,
     *of_expiry.MUTANTS,
     *of_watching.MUTANTS,
+    *of_dead_letters.MUTANTS,
 )

@@ -176,6 +176,32 @@ def test_a_dead_letter_is_redriven(visitor: Visit, served: Served) -> None:
     visitor.sees("no such user")
 
 
+def test_dead_letters_are_purged_after_it_was_said_how_many_and_the_number_was_typed(
+    visitor: Visit, served: Served
+) -> None:
+    client = served.client
+    for _ in range(3):
+        client.schedule("rotten", b"", delay=0, retry=ONCE)
+    fail(served, "rotten", "no such user", 3)
+    visitor.open("dead?queue=rotten")
+    visitor.sees("no such user")
+    dialog = visitor.page.get_by_role("dialog")
+    visitor.button("Purge").focus()
+    visitor.page.keyboard.press("Enter")
+    dialog.get_by_text("3 dead letters of rotten would be removed for good. So far nothing was.").wait_for()
+    assert visitor.findings() == []
+    dialog.get_by_label("Type 3 to remove them").fill("30")
+    visitor.page.keyboard.press("Enter")
+    dialog.get_by_text("This is not 3: nothing was removed.").wait_for()
+    assert len(list(client.dead_letters("rotten"))) == 3
+    dialog.get_by_label("Type 3 to remove them").fill("3")
+    visitor.page.keyboard.press("Enter")
+    visitor.sees("3 are gone for good.")
+    visitor.sees("None.")
+    assert list(client.dead_letters("rotten")) == []
+    assert visitor.noise == []
+
+
 def test_a_schedule_is_paused_with_a_note_and_resumed(visitor: Visit, served: Served) -> None:
     visitor.open("schedule/nightly")
     visitor.sees("ACTIVE")

@@ -23,6 +23,7 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
+from timerd.services.calls.dead_letter_purge import DeadLetterPurge
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.many_moves import ManyMoves
 from timerd.services.calls.mutations import Mutations
@@ -77,6 +78,7 @@ class TimerApi:
         self.ends, self.results = TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
         self._moves = ManyMoves(verbs, self._change.changed)
+        self._dead = DeadLetterPurge(verbs, self._change.changed)
         self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
@@ -108,6 +110,7 @@ class TimerApi:
             "Count": look.count,
             "Purge": change.purge,
             "ListDeadLetters": look.list_dead_letters,
+            "PurgeDeadLetters": self._dead.purge_dead_letters,
             "Redrive": change.redrive,
             "GetServerInfo": look.get_server_info,
             **self._verbs_of_operators(),

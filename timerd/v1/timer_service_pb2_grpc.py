@@ -109,6 +109,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersResponse.FromString,
                 _registered_method=True)
+        self.PurgeDeadLetters = channel.unary_unary(
+                '/timerd.v1.TimerService/PurgeDeadLetters',
+                request_serializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersResponse.FromString,
+                _registered_method=True)
         self.Redrive = channel.unary_unary(
                 '/timerd.v1.TimerService/Redrive',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.RedriveRequest.SerializeToString,
@@ -251,6 +256,13 @@ class TimerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PurgeDeadLetters(self, request, context):
+        """Removes dead letters for good. A dry run unless `force` is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Redrive(self, request, context):
         """Gives dead letters a new life at once; the task_id stays.
         """
@@ -379,6 +391,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.ListDeadLetters,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersResponse.SerializeToString,
+            ),
+            'PurgeDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeDeadLetters,
+                    request_deserializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersResponse.SerializeToString,
             ),
             'Redrive': grpc.unary_unary_rpc_method_handler(
                     servicer.Redrive,
@@ -802,6 +819,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/ListDeadLetters',
             timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/PurgeDeadLetters',
+            timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersRequest.SerializeToString,
+            timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

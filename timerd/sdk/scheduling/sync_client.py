@@ -87,6 +87,7 @@ class SyncClient:
     count = blocking(Client.count)
     purge = blocking(Client.purge)
     redrive = blocking(Client.redrive)
+    purge_dead_letters = blocking(Client.purge_dead_letters)
     server_info = blocking(Client.server_info)
     cluster = blocking(Client.cluster)
     partition = blocking(Client.partition)

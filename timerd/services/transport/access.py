@@ -48,7 +48,7 @@ _OF_AUTOSCALERS = ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")
 NEEDED = {
     **{f"{_TIMER}{name}": (SCHEDULE,) for name in _CHANGES},
     **{f"{_TIMER}{name}": (SCHEDULE, INSPECT, VIEW) for name in _READS},
-    **{f"{_TIMER}{name}": (OPERATE,) for name in ("Purge", "Redrive", *_OF_THE_SERVER)},
+    **{f"{_TIMER}{name}": (OPERATE,) for name in ("Purge", "PurgeDeadLetters", "Redrive", *_OF_THE_SERVER)},
     **{f"{_TIMER}{name}": (OPERATE, INSPECT, VIEW) for name in ("ListDeadLetters",)},
     **{f"{_SCHEDULES}{name}": (SCHEDULE,) for name in _SCHEDULE_CHANGES},
     **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT, VIEW) for name in _SCHEDULE_READS},
