@@ -275,7 +275,7 @@ def test_dead_letters_are_counted_and_then_removed(terminal: Terminal, server: F
     assert said.startswith("503 dead letters would be removed. Nothing was: add --force to remove them.")
     assert "1 stay, for their ordering keys stand still (timerd keys)." in said
     done = terminal("purge-dead", "--queue", "mails", "--force", "--json").json
-    assert done == {"purged": 503, "halting": 0, "dry_run": False}
+    assert done == {"purged": 503, "staying": 0, "dry_run": False}
 
 
 def test_redrive_of_what_is_no_dead_letter_fails(terminal: Terminal, server: FakeServer) -> None:

@@ -103,8 +103,8 @@ async def purge_dead(
     client = await call.connect()
     call.bar.begin("purging" if force else "counting")
     purged = await client.purge_dead_letters(queue, start=start, end=end, force=force)
-    record = {"purged": int(purged), "halting": purged.halting, "dry_run": purged.dry_run}
-    stay = f" {purged.halting:,} stay, for their ordering keys stand still (timerd keys)." if purged.halting else ""
+    record = {"purged": int(purged), "staying": purged.staying, "dry_run": purged.dry_run}
+    stay = f" {purged.staying:,} stay, for their ordering keys stand still (timerd keys)." if purged.staying else ""
     if purged.dry_run:
         said = f"{int(purged):,} dead letters would be removed. Nothing was: add --force to remove them."
     else:

@@ -120,7 +120,7 @@ class Operations(Lookups):
     ) -> Purged:
         """The call removes dead letters for good. Without `force` it only says how many these are.
 
-        Those that halt their ordering keys stay: `halting` of what is returned counts them.
+        Those that halt their ordering keys stay: `staying` of what is returned counts them.
 
         Args:
             queue: dead letters of this queue. Default those of all queues.
@@ -143,7 +143,7 @@ class Operations(Lookups):
             total += page.purged
             halting += page.halting
         purged = Purged(total)
-        purged.dry_run, purged.halting = not force, halting
+        purged.dry_run, purged.staying = not force, halting
         return purged
 
     async def partition(

@@ -297,11 +297,11 @@ class Redriven(int):
 class Purged(int):
     """This number says how many tasks a purge removed, or would remove where `dry_run` is set.
 
-    `halting`: how many dead letters stay, for they halt their ordering keys.
+    `staying`: how many dead letters stay, for they halt their ordering keys.
     """
 
     dry_run: bool = False
-    halting: int = 0
+    staying: int = 0
 
 
 __all__ = [
