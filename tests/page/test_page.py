@@ -314,7 +314,7 @@ def test_what_is_too_much_to_read_is_counted_on_the_live_view(visitor: Visit, se
 def test_the_overview_has_the_balance_of_the_ledger_and_the_canary(visitor: Visit) -> None:
     visitor.open()
     visitor.sees("0 unexplained")
-    visitor.page.locator(".strip div", has_text="canary").locator("dd.good", has_text="ago").wait_for()
+    visitor.page.locator("p", has_text="Canary: the last one came through").locator(".good", has_text="ago").wait_for()
 
 
 @pytest.fixture

@@ -32,6 +32,8 @@ BODY_S = 20.0
 MAX_TIMEOUT_DIGITS = 10
 # A JSON object a line.
 LINES = "application/x-ndjson"
+# A proxy that would collect the lines first (nginx) is told not to.
+STREAM_HEADERS = {"Content-Type": LINES, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 Respond = Callable[["HttpCall"], Awaitable[web.StreamResponse]]
 
 
@@ -56,7 +58,7 @@ class HttpCall:
     async def stream(self, method: str, request: bytes, line_of: Callable[[Message], bytes]) -> web.StreamResponse:
         """Replies as lines, as they come. What fails before the first one raises CallFailure; later it is a line."""
         self._place.leave()
-        response = web.StreamResponse(headers={"Content-Type": LINES, "Cache-Control": "no-store"})
+        response = web.StreamResponse(headers=STREAM_HEADERS)
 
         async def write(reply: Message) -> None:
             await response.prepare(self.request)

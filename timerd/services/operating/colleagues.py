@@ -51,11 +51,14 @@ class Colleagues:
 
     async def watch(self, address: str, request: pb.WatchRequest) -> AsyncGenerator[pb.WatchResponse, None]:
         """What it sends, until that ends: it goes away, or is of a release that does not tell."""
+        call = self._stub(address).Watch(request, metadata=self._peers.metadata)
         try:
-            async for said in self._stub(address).Watch(request, metadata=self._peers.metadata):
+            async for said in call:
                 yield said
         except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
             _raise_if_ours(error)
+        finally:
+            call.cancel()
 
     def _stub(self, address: str) -> Any:  # noqa: ANN401 - generated, without types
         return InspectServiceStub(self._peers.channel(address))

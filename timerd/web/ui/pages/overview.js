@@ -76,13 +76,13 @@ export function Overview({ overview, namespace }) {
     ["oldest due", oldest ? span(oldest) : "–", oldest > 60_000 ? "warn" : ""],
     ["to come", short(sum(queues, "pending"))],
     ["dead letters", short(sum(found.queues || [], "dead"))],
-    canary(found.instances || []),
   ];
   return html`<h1>Overview</h1>
     <${Failure} error=${error} />
     ${wrong.map((sentence) => html`<p class="notice" role="status">${sentence}</p>`)}
     <${Strip} figures=${figures} />
     <p class="quiet">${found.instances?.length === 1 ? "Of one instance" : `Of ${found.instances?.length || 0} instances together`}: counters since the start, rates of the last minute.</p>
+    <${Canary} instances=${found.instances || []} />
     <${Books} />
     <h2>The next hour</h2>
     ${load ? html`<${HourMap} load=${load} />` : html`<p class="quiet">Asking...</p>`}
@@ -108,12 +108,12 @@ function Books() {
   return html`<p class=${unexplained ? "notice" : "quiet"}>Ledger: ${whole(ledger.inserted)} rows that ended = ${sums.join(" + ") || "0"} + <strong class=${unexplained ? "bad" : "good"}>${whole(unexplained)} unexplained</strong>, in the history that is kept.</p>`;
 }
 
-/** How each instance fares with the task that it gives itself: the oldest that has not come through is the one to know. */
-function canary(instances) {
-  const known = instances.filter((each) => each.canary);
-  if (!known.length) return ["canary", "off"];
-  const [last] = known.sort((a, b) => number(b.canary.ageMs) - number(a.canary.ageMs));
-  return ["canary", `${span(number(last.canary.ageMs))} ago`, isLate(last.canary) ? "bad" : "good"];
+/** Of the instance whose last canary, a task that it gives itself, came through the longest ago. */
+function Canary({ instances }) {
+  const [last] = instances.filter((each) => each.canary).sort((a, b) => number(b.canary.ageMs) - number(a.canary.ageMs));
+  if (!last) return null;
+  const ago = html`<strong class=${isLate(last.canary) ? "bad" : "good"}>${span(number(last.canary.ageMs))} ago</strong>`;
+  return html`<p class="quiet">Canary: the last one came through ${ago}${instances.length > 1 ? `, on ${last.name}` : ""}.</p>`;
 }
 
 // Each may take 15 s on its three ways.
