@@ -119,10 +119,10 @@ def test_as_json_each_is_an_object(served: Server) -> None:
     assert [json.loads(line)["kind"] for line in seen] == ["SENT", "ACKED"]
 
 
-def test_a_server_that_does_not_tell_is_named(terminal: Terminal, server: FakeServer) -> None:
+def test_a_server_of_an_older_release_is_named_as_such(terminal: Terminal, server: FakeServer) -> None:
     ran = terminal("tail", "--timeout", "1s")
     assert (ran.code, ran.out) == (1, "")
-    assert "UNIMPLEMENTED" in ran.err or "not" in ran.err
+    assert "This server is of a release that does not tell what it sends: upgrade it" in ran.err
 
 
 def test_where_nobody_answers_it_says_so_at_once(terminal: Terminal) -> None:

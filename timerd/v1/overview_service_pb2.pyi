@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from timerd.v1 import timer_service_pb2 as _timer_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -114,20 +115,22 @@ class GetOverviewRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetOverviewResponse(_message.Message):
-    __slots__ = ("engine_time", "instances", "silent", "queues", "lateness_bounds_ms", "answered_by")
+    __slots__ = ("engine_time", "instances", "silent", "queues", "lateness_bounds_ms", "answered_by", "ledger")
     ENGINE_TIME_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     LATENESS_BOUNDS_MS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
     engine_time: _timestamp_pb2.Timestamp
     instances: _containers.RepeatedCompositeFieldContainer[InstanceActivity]
     silent: _containers.RepeatedScalarFieldContainer[str]
     queues: _containers.RepeatedCompositeFieldContainer[QueueActivity]
     lateness_bounds_ms: _containers.RepeatedScalarFieldContainer[float]
     answered_by: str
-    def __init__(self, engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., instances: _Optional[_Iterable[_Union[InstanceActivity, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., answered_by: _Optional[str] = ...) -> None: ...
+    ledger: _timer_service_pb2.Ledger
+    def __init__(self, engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., instances: _Optional[_Iterable[_Union[InstanceActivity, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., answered_by: _Optional[str] = ..., ledger: _Optional[_Union[_timer_service_pb2.Ledger, _Mapping]] = ...) -> None: ...
 
 class GetLoadRequest(_message.Message):
     __slots__ = ("namespace", "queue", "start_time", "end_time")

@@ -120,6 +120,14 @@ class Watched:
         return cls(events, message.left_out, tuple(message.silent), is_resumed)
 
 
+def _of_older(failed: TimerdError) -> TimerdError:
+    """What gRPC says of a method that is not there tells nobody anything."""
+    if failed.code != "UNIMPLEMENTED":
+        return final(failed, False)
+    sentence = "This server is of a release that does not tell what it sends: upgrade it, or look at `overview`."
+    return TimerdError(sentence, code=failed.code)
+
+
 class Watching(Link):
     """The part of `Client` that looks on."""
 
@@ -127,7 +135,8 @@ class Watching(Link):
         """The call yields deliveries as they happen, until it is left: `async for seen in client.watch("mails")`.
 
         It is for people and loses what is too much for them, which it counts. The end of a delivery is told only where
-        its sending was. A connection that breaks is opened again.
+        its sending was. A connection that breaks is opened again. A server of an older release raises TimerdError with
+        the code UNIMPLEMENTED.
 
         Args:
             queue: deliveries of this queue. Default those of all queues of the namespace.
@@ -150,7 +159,7 @@ class Watching(Link):
                     backoff.reset()
             except TimerdError as failed:
                 if not is_retryable(failed):
-                    raise final(failed, False) from None
+                    raise _of_older(failed) from None
                 ended = failed
             pause_s, is_resumed = max(ended.retry_after or 0.0, backoff.next_s()), True
             if pause_s >= deadline_s - loop.time():

@@ -83,7 +83,7 @@ export function Overview({ overview, namespace }) {
     <${Strip} figures=${figures} />
     <p class="quiet">${found.instances?.length === 1 ? "Of one instance" : `Of ${found.instances?.length || 0} instances together`}: counters since the start, rates of the last minute.</p>
     <${Canary} instances=${found.instances || []} />
-    <${Books} />
+    <${Books} ledger=${found.ledger} />
     <h2>The next hour</h2>
     ${load ? html`<${HourMap} load=${load} />` : html`<p class="quiet">Asking...</p>`}
     <h2>Busiest queues</h2>
@@ -97,11 +97,9 @@ export function Overview({ overview, namespace }) {
     ]} />`;
 }
 
-/** Whether what was stored has a known end: by the control rows of what is kept, which is asked for once a minute. */
-function Books() {
-  const [info, error] = usePoll(() => call("TimerService", "GetServerInfo"), 60_000, []);
-  const ledger = info?.ledger;
-  if (!ledger) return error && html`<p class="quiet">The ledger: ${error.message}</p>`;
+/** Whether what was stored has a known end, by the control rows of what is kept. */
+function Books({ ledger }) {
+  if (!ledger) return null;
   const ends = ["acked", "cancelled", "moved", "carried", "expired", "dead", "purged"].filter((name) => number(ledger[name]));
   const sums = ends.map((name) => `${whole(ledger[name])} ${name}`);
   const unexplained = number(ledger.unexplained);
