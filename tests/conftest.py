@@ -55,6 +55,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
     return ByFile(config, log)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_home(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What commands of tests remember is not for who runs them."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, then those with many tests."""
     files = [item.nodeid.partition("::")[0] for item in items]

@@ -57,11 +57,13 @@ from timerd.services.holding.throttle import Throttle
 from timerd.services.node import Node
 from timerd.services.operating.activity import Activity
 from timerd.services.operating.audited_calls import AuditedCalls
+from timerd.services.operating.colleagues import Colleagues
 from timerd.services.operating.foreseeing import Foreseeing
-from timerd.services.operating.inspect_service import Colleagues, InspectService
+from timerd.services.operating.inspect_service import InspectService
 from timerd.services.operating.operating import Operating
 from timerd.services.operating.overview import Overview
 from timerd.services.operating.reporting import Reporting
+from timerd.services.operating.watching import Watching
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
@@ -89,10 +91,6 @@ from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import relaying
 from timerd.services.work.work_service import WorkService
-from timerd.v1.cycle_service_pb2 import DESCRIPTOR as CYCLE_PROTO
-from timerd.v1.overview_service_pb2 import DESCRIPTOR as OVERVIEW_PROTO
-from timerd.v1.regulation_service_pb2 import DESCRIPTOR as REGULATION_PROTO
-from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
 if TYPE_CHECKING:
     from timerd.observability.watch import Watch
@@ -106,10 +104,6 @@ SELDOM_SETTLE_MS = 20
 # What else is asked whether a row may be sent, and how many may: a new gate or limit is listed here.
 GATES: Sequence[Callable[[], Gate]] = ()
 LIMITS: Sequence[Callable[[], Limit]] = ()
-OVERVIEW_SERVICE = OVERVIEW_PROTO.services_by_name["OverviewService"]
-SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
-REGULATION_SERVICE = REGULATION_PROTO.services_by_name["RegulationService"]
-CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
@@ -207,8 +201,8 @@ class Answering(NamedTuple):
     slots: SlotWorker
     sweep: ZoneSweep
     connected: ConnectedWorkers
-    reporting: Reporting
     activity: Activity
+    inspected: InspectService
 
 
 def _answering(
@@ -235,24 +229,26 @@ def _answering(
     operating = Operating(store, scheduler, base.time, clock, reporting, *last)
     delivery.on_settled(engine.use.settled)
     engine.goes_by(regulating.known.mode, regulating.known.on_failure)
-    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms)
+    watching = Watching(delivery.tail, membership, colleagues)
+    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms), watching
     api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
     delivery.on_durable(api.ends.settled)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
+    inspected = InspectService(peer_token(base.secret), scheduler, reporting, activity, watching)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
     handlers = (
-        api.handler_of(SCHEDULE_SERVICE, recurring.verbs(engine)),
-        api.handler_of(CYCLE_SERVICE, cycles.verbs()),
-        api.handler_of(OVERVIEW_SERVICE, {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
+        api.handler_of("ScheduleService", recurring.verbs(engine)),
+        api.handler_of("CycleService", cycles.verbs()),
+        api.handler_of("OverviewService", {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
         api.handler_of(
-            REGULATION_SERVICE,
+            "RegulationService",
             regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms, engine.ordering),
         ),
         Foreseeing(store, base.now_ms).handler(),
     )
-    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
+    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, activity, inspected)
 
 
 def _api_server(
@@ -316,19 +312,20 @@ async def assemble(
     if peers is None or member is None or peer_links is None or allocation is None:
         work = WorkService(delivery, to.api.results, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
-        single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
+        probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
+        single = None, None, None, probe
         return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last, streams=streams)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
-    inspected = InspectService(token, scheduler, to.reporting, to.activity)
     worked = TickService(token, to.ticks.try_tick)
     ruled = RegulationPeerService(token, regulating.heard)
-    inside = [each.handler() for each in (peers.service, relays.service, inspected, worked, ruled)]
+    inside = [each.handler() for each in (peers.service, relays.service, to.inspected, worked, ruled)]
     work = WorkService(relays.home, to.api.results, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
+    probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
+    several = peers, relays, clocks, probe
     return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last, streams=streams)
 
 

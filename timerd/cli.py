@@ -38,6 +38,7 @@ from timerd.commands import (
     schema,
     serve,
     simulate,
+    tail,
     token,
     top,
     version,
@@ -54,7 +55,7 @@ _PANELS = {
     "Tasks": (schedule, look, explain, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (top, workers, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
+    "Operate": (top, tail, workers, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
     "Try it": (demo, simulate, version),
 }
 

@@ -13,6 +13,8 @@ from timerd.sdk.scheduling import (
     Cycle,
     CycleMember,
     Cycles,
+    DeliveryEvent,
+    DeliveryEventKind,
     KeyInfo,
     KeyLimit,
     KeyRules,
@@ -37,6 +39,7 @@ from timerd.sdk.scheduling import (
     SyncLimits,
     SyncQueues,
     SyncSchedules,
+    Watched,
 )
 from timerd.sdk.transport import ClientKeywords, ConnectOptions
 from timerd.sdk.values import (
@@ -104,6 +107,8 @@ __all__ = [
     "CycleMember",
     "Cycles",
     "DeadLetter",
+    "DeliveryEvent",
+    "DeliveryEventKind",
     "FailedPrecondition",
     "InvalidTask",
     "Item",
@@ -159,5 +164,6 @@ __all__ = [
     "Upcoming",
     "WaitReason",
     "WaitsFor",
+    "Watched",
     "slot_hash",
 ]

@@ -264,6 +264,20 @@ def test_dead_letters_and_redrive(terminal: Terminal, server: FakeServer) -> Non
     assert terminal("redrive", "--queue", "mails").out == "3 tasks live again.\n"
 
 
+def test_dead_letters_are_counted_and_then_removed(terminal: Terminal, server: FakeServer) -> None:
+    answers = server.timers.unary_answers["PurgeDeadLetters"]
+    answers += [
+        pb.PurgeDeadLettersResponse(purged=500, dry_run=True, next_page_token="more"),
+        pb.PurgeDeadLettersResponse(purged=3, halting=1, dry_run=True),
+        pb.PurgeDeadLettersResponse(purged=503),
+    ]
+    said = terminal("purge-dead", "--queue", "mails").out
+    assert said.startswith("503 dead letters would be removed. Nothing was: add --force to remove them.")
+    assert "1 stay, for their ordering keys stand still (timerd keys)." in said
+    done = terminal("purge-dead", "--queue", "mails", "--force", "--json").json
+    assert done == {"purged": 503, "staying": 0, "dry_run": False}
+
+
 def test_redrive_of_what_is_no_dead_letter_fails(terminal: Terminal, server: FakeServer) -> None:
     problem = task_pb2.Problem(code=5, message="No dead letter.", reason="NOT_A_DEAD_LETTER")
     results = [

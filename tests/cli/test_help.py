@@ -57,7 +57,7 @@ def test_the_commands_stand_in_panels(narrow: Terminal) -> None:
     assert list(boxes) == [
         "Options", "Run a server", "Tasks", "Dead letters", "Schedules and cycles", "Operate", "Try it"
     ]  # fmt: skip
-    assert [line.split()[0] for line in boxes["Dead letters"]] == ["dead-letters", "redrive"]
+    assert [line.split()[0] for line in boxes["Dead letters"]] == ["dead-letters", "redrive", "purge-dead"]
     assert [line.split()[0] for line in boxes["Schedules and cycles"]] == ["schedules", "cycles", "zones"]
 
 

@@ -62,6 +62,7 @@ WRONG = [
     (("count", "--from", "2h", "--to", "1h"), "must be before"),
     (("purge",), "Nothing says which tasks to purge"),
     (("purge", "--all", "--queue", "q"), "--all means without any filter"),
+    (("purge-dead", "--force"), "Nothing says which dead letters to purge"),
     (("redrive",), "either one or more IDs, or --queue"),
     (("redrive", "x", "--queue", "q"), "either one or more IDs, or --queue"),
     (("work",), "Missing argument 'QUEUE'"),

@@ -21,7 +21,7 @@ from timerd.v1 import operate_pb2 as pb
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine is not to be taken for an instance that does not answer."""
-    monkeypatch.setattr("timerd.services.operating.inspect_service.DEADLINE_S", 20.0)
+    monkeypatch.setattr("timerd.services.operating.colleagues.DEADLINE_S", 20.0)
 
 
 async def state_of(cluster: Cluster, asked: str, name: str) -> pb.Instance:
@@ -67,7 +67,7 @@ async def test_a_dead_instance_is_shown_until_it_is_forgotten_and_one_that_left_
 
 
 async def test_who_does_not_answer_is_shown_without_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timerd.services.operating.inspect_service.DEADLINE_S", 0.2)
+    monkeypatch.setattr("timerd.services.operating.colleagues.DEADLINE_S", 0.2)
     async with Cluster("a", "b") as cluster:
         cluster.freeze("b")
         frozen = await state_of(cluster, "a", "b")

@@ -67,6 +67,17 @@ async def test_dead_letters_are_counted(server: Server, client: Client, inbox: I
     assert queue_of(await client.overview(), "mails").dead == 1
 
 
+async def test_the_ledger_is_told_and_read_once_a_minute(server: Server, client: Client, inbox: Inbox) -> None:
+    await inbox.works("mails")
+    assert (await client.overview()).ledger.inserted == 0
+    await client.schedule_many("mails", [(b"", server.now + timedelta(seconds=10))] * 3)
+    await server.advance(seconds=30)
+    assert (await client.overview()).ledger.acked == 0
+    await server.advance(seconds=40)
+    ledger = (await client.overview()).ledger
+    assert (ledger.inserted, ledger.acked, ledger.unexplained) == (3, 3, 0)
+
+
 async def test_a_worker_is_shown_while_it_is_connected(server: Server, client: Client, inbox: Inbox) -> None:
     await client.schedule_many("mails", [(b"", server.now + MINUTE)] * 3)
     worker = await inbox.works("mails", "calls")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants import (
     of_asking,
     of_changing,
+    of_dead_letters,
     of_delivering,
     of_expiry,
     of_fairness,
@@ -20,6 +21,7 @@ from tests.mutants import (
     of_schedules,
     of_storing,
     of_streams,
+    of_watching,
 )
 
 MUTANTS = (
@@ -40,4 +42,6 @@ MUTANTS = (
     *of_outbox.MUTANTS,
     *of_streams.MUTANTS,
     *of_expiry.MUTANTS,
+    *of_watching.MUTANTS,
+    *of_dead_letters.MUTANTS,
 )

@@ -12,7 +12,13 @@ from tests.mutants.mutant import Mutant, Rotten
 from tests.mutants.table import MUTANTS
 from tests.mutants.trial import ROOT, Verdict, check_sound, copy_into, judge
 
-GUARANTEES = [*(f"G{n}" for n in (*range(1, 10), *range(11, 21), 22, 23)), *(f"S{n}" for n in range(1, 5)), "R1", "X1"]
+GUARANTEES = [
+    *(f"G{n}" for n in (*range(1, 10), *range(11, 21), 22, 23)),
+    *(f"S{n}" for n in range(1, 5)),
+    "R1",
+    "W1",
+    "X1",
+]
 A_TEST = "tests/services/test_throttle.py::test_rows_are_spread_over_the_time_that_they_may_take"
 
 

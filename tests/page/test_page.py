@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.page.browser import Visit
 
 pytestmark = pytest.mark.process
-PAGES = ("", "queues", "queue/mails", "tasks", "dead", "schedules", "schedule/nightly", "workers", "cluster")
+PAGES = ("", "queues", "queue/mails", "tasks", "live", "dead", "schedules", "schedule/nightly", "workers", "cluster")
 ATTACKS = (
     "<script>hacked = true</script>",
     "<img src=x onerror='hacked = true'>",
@@ -176,6 +176,32 @@ def test_a_dead_letter_is_redriven(visitor: Visit, served: Served) -> None:
     visitor.sees("no such user")
 
 
+def test_dead_letters_are_purged_after_it_was_said_how_many_and_the_number_was_typed(
+    visitor: Visit, served: Served
+) -> None:
+    client = served.client
+    for _ in range(3):
+        client.schedule("rotten", b"", delay=0, retry=ONCE)
+    fail(served, "rotten", "no such user", 3)
+    visitor.open("dead?queue=rotten")
+    visitor.sees("no such user")
+    dialog = visitor.page.get_by_role("dialog")
+    visitor.button("Purge").focus()
+    visitor.page.keyboard.press("Enter")
+    dialog.get_by_text("3 dead letters of rotten would be removed for good. So far nothing was.").wait_for()
+    assert visitor.findings() == []
+    dialog.get_by_label("Type 3 to remove them").fill("30")
+    visitor.page.keyboard.press("Enter")
+    dialog.get_by_text("This is not 3: nothing was removed.").wait_for()
+    assert len(list(client.dead_letters("rotten"))) == 3
+    dialog.get_by_label("Type 3 to remove them").fill("3")
+    visitor.page.keyboard.press("Enter")
+    visitor.sees("3 are gone for good.")
+    visitor.sees("None.")
+    assert list(client.dead_letters("rotten")) == []
+    assert visitor.noise == []
+
+
 def test_a_schedule_is_paused_with_a_note_and_resumed(visitor: Visit, served: Served) -> None:
     visitor.open("schedule/nightly")
     visitor.sees("ACTIVE")
@@ -233,6 +259,62 @@ def test_a_server_that_is_gone_is_said_and_the_page_goes_on_when_it_is_back(brow
         seen.sees("The server does not answer.")
         served.server.start()
         seen.page.locator("main .error").wait_for(state="detached")
+
+
+def test_what_fires_is_seen_live_and_the_view_can_be_paused(visitor: Visit, served: Served) -> None:
+    client = served.client
+
+    def deliver(payload: bytes) -> str:
+        task = client.schedule("fireworks", payload, delay=0)
+        [received] = client.receive("fireworks", wait=20)
+        client.finish(received)
+        return task.id[38:48]
+
+    visitor.open("live?queue=fireworks")
+    visitor.page.locator("dd.good", has_text="live").wait_for()
+    first = deliver(b"one")
+    row = visitor.row(first)
+    row.wait_for()
+    visitor.page.locator("tbody tr", has_text="acked").filter(has_text=first).wait_for()
+    visitor.button("Pause").focus()
+    visitor.page.keyboard.press("Enter")
+    visitor.page.locator("dd.warn", has_text="paused").wait_for()
+    deliver(b"two")
+    visitor.button("Go on").focus()
+    visitor.page.keyboard.press("Enter")
+    visitor.page.locator("dd.good", has_text="live").wait_for()
+    third = deliver(b"three")
+    visitor.row(third).wait_for()
+    assert visitor.page.locator("tbody tr").count() == 2
+    assert visitor.findings() == []
+    row.get_by_role("link", name=first).click()
+    visitor.sees("ACKED")
+    assert visitor.noise == []
+
+
+def test_what_is_too_much_to_read_is_counted_on_the_live_view(visitor: Visit, served: Served) -> None:
+    client = served.client
+    visitor.open("live?queue=flood")
+    visitor.page.locator("dd.good", has_text="live").wait_for()
+    client.schedule_many("flood", [(b"", timedelta(0))] * 900)
+    left = 900
+    while left:
+        received = client.receive("flood", max=left, wait=20)
+        left -= len(received)
+        client.finish(received)
+    visitor.page.locator(".strip div", has_text="left out").locator("dd.warn").wait_for()
+    # What is shown and what is left out are all.
+    visitor.page.wait_for_function(
+        """() => [...document.querySelectorAll('.strip dd')].slice(1)
+            .reduce((sum, each) => sum + Number(each.textContent.replaceAll(',', '')), 0) === 900"""
+    )
+    assert visitor.page.locator("tbody tr").count() <= 200
+
+
+def test_the_overview_has_the_balance_of_the_ledger_and_the_canary(visitor: Visit) -> None:
+    visitor.open()
+    visitor.sees("0 unexplained")
+    visitor.page.locator("p", has_text="Canary: the last one came through").locator(".good", has_text="ago").wait_for()
 
 
 @pytest.fixture

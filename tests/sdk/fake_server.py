@@ -309,6 +309,7 @@ class FakeServer:
             "FireNow",
             "ListDeadLetters",
             "Redrive",
+            "PurgeDeadLetters",
             "GetServerInfo",
         )
         for name in (*names, "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad"):

@@ -212,6 +212,14 @@ class FakeVerbs:
         found = [d for d in self.dead if lo_ms <= d.died_at_ms < hi_ms and queue in ("", d.template.queue)]
         return [d for d in found if d.died_at_ms.to_bytes(8, "big") + d.task_id > after][:limit]
 
+    async def purge_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> int:
+        self._called("purge_dead_letters")
+        self.dead = [letter for letter in self.dead if letter not in dead_letters]
+        return len(dead_letters)
+
+    def halts_its_key(self, letter: DeadLetter) -> bool:
+        return False
+
     async def redrive(self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int) -> Sequence[bool]:
         self._called("redrive")
         there = {letter.task_id for letter in self.dead}

@@ -67,6 +67,18 @@ def test_a_due_task_is_received_at_its_instant_and_not_before(server: SyncServer
     assert server.scheduled("mails") == []
 
 
+def test_deliveries_are_watched_as_they_happen_until_nobody_looks(server: SyncServer) -> None:
+    parts = server.client.watch("mails")
+    assert next(parts).events == ()
+    task = server.client.schedule("mails", b"hello", delay=HOUR)
+    server.advance(hours=1)
+    server.client.finish(server.client.receive("mails", wait=10))
+    events = list(next(parts).events)
+    while len(events) < 2:
+        events += next(parts).events
+    assert [(event.kind.name, event.task_id) for event in events] == [("SENT", task.id), ("ACKED", task.id)]
+
+
 def test_an_app_reaches_it_with_a_client_of_its_own(server: SyncServer) -> None:
     with SyncClient(server.connect_options) as own:
         task = own.schedule("mails", b"hello", delay=HOUR)

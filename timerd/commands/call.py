@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from timerd.commands import options
 from timerd.commands.failures import Unreachable, WrongInput, failure_of
 from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
+from timerd.commands.recent_ids import IdSource, remember, whole_id
 from timerd.commands.times import parse_span
 from timerd.commands.watch import Round, checked_seconds, repeat_below, repeat_in_place
 
@@ -84,6 +86,19 @@ class CommandCall:
     async def connect(self) -> Client:
         await _knock(self.endpoint)
         return await self._open.enter_async_context(self.endpoint.client())
+
+    def whole_id(self, text: str) -> str:
+        """The id that this user was shown and has this part; the text itself where none has. Raises WrongInput."""
+        return whole_id(self._source, text)
+
+    def remember(self) -> None:
+        """Ids that were shown, so that a part of one names it."""
+        shown, self.out.shown_ids = self.out.shown_ids, []
+        remember(self._source, shown)
+
+    @property
+    def _source(self) -> IdSource:
+        return IdSource(self.endpoint.server, self.endpoint.namespace)
 
 
 def _common(
@@ -152,6 +167,18 @@ def repeating(command: Callable[..., Awaitable[None]], seconds: Callable[..., fl
     return _with_options(command, form_of_one, seconds)
 
 
+def following(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """As `online`, for commands that go on until Ctrl-C, which is how they are meant to end."""
+    run = online(command)
+
+    @wraps(run)
+    def follow(**given: Any) -> None:  # noqa: ANN401 - what the command declares
+        with suppress(KeyboardInterrupt):
+            run(**given)
+
+    return follow
+
+
 def _once() -> None:
     return None
 
@@ -213,7 +240,9 @@ async def _call(
 
     try:
         async with AsyncExitStack() as opened:
-            await command(CommandCall(endpoint, out, bar or Bar(""), opened), **given)
+            call = CommandCall(endpoint, out, bar or Bar(""), opened)
+            opened.callback(call.remember)
+            await command(call, **given)
     except TimerdError as error:
         raise failure_of(error, endpoint.server) from error
 

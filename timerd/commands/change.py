@@ -36,8 +36,8 @@ TaskIdsArgument = Annotated[
 
 async def cancel(call: CommandCall, task_ids: TaskIdsArgument = None, key: options.KeyOption = None) -> None:
     """Cancel tasks. Exit code 1 if one of them may still arrive."""
-    ids = task_ids or []
-    options.check_named(*ids, key)
+    options.check_named(*(task_ids or ()), key)
+    ids = list(map(call.whole_id, task_ids or ()))
     if bool(ids) == (key is not None):
         raise WrongInput("Name what to cancel: either one or more IDs, or --key.")
     client = await call.connect()
@@ -78,6 +78,7 @@ async def reschedule(
     options.check_named(task_id, key)
     if (task_id is None) == (key is None):
         raise WrongInput("Name what to move: either an ID, or --key.")
+    task_id = None if task_id is None else call.whole_id(task_id)
     client = await call.connect()
     fire_time = await client.reschedule(task_id, key=key, at=when, delay=wait)
     _tell(call, "task_id" if task_id else "key", task_id or key or "", fire_time)
@@ -90,8 +91,9 @@ def _tell(call: CommandCall, name: str, which: str, fire_time: datetime) -> None
 async def fire_now(call: CommandCall, task_ids: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
     """Do not wait any longer: deliver tasks now."""
     options.check_named(*task_ids)
+    ids = list(map(call.whole_id, task_ids))
     client = await call.connect()
-    for task_id in task_ids:
+    for task_id in ids:
         _tell(call, "task_id", task_id, await client.fire_now(task_id))
 
 

@@ -66,8 +66,8 @@ async def redrive(
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
 ) -> None:
     """Give dead letters a new life at once. Their ids stay."""
-    ids = task_ids or []
-    options.check_named(*ids)
+    options.check_named(*(task_ids or ()))
+    ids = list(map(call.whole_id, task_ids or ()))
     if bool(ids) == bool(queue):
         raise WrongInput("Name what to redrive: either one or more IDs, or --queue.")
     start, end = (parse_moment(text) if text is not None else None for text in (since, until))
@@ -86,6 +86,33 @@ async def redrive(
         )
 
 
+async def purge_dead(
+    call: CommandCall,
+    queue: options.Queue = "",
+    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Died at or after this.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Died before this.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Really remove them; without it nothing is changed.")] = False,
+) -> None:
+    """Remove dead letters for good; a dry run without --force.
+
+    Those that halt their ordering keys stay.
+    """
+    if force and not (queue or since or until):
+        raise WrongInput("Nothing says which dead letters to purge: give --queue, --from or --to.")
+    start, end = (parse_moment(text) if text is not None else None for text in (since, until))
+    client = await call.connect()
+    call.bar.begin("purging" if force else "counting")
+    purged = await client.purge_dead_letters(queue, start=start, end=end, force=force)
+    record = {"purged": int(purged), "staying": purged.staying, "dry_run": purged.dry_run}
+    stay = f" {purged.staying:,} stay, for their ordering keys stand still (timerd keys)." if purged.staying else ""
+    if purged.dry_run:
+        said = f"{int(purged):,} dead letters would be removed. Nothing was: add --force to remove them."
+    else:
+        said = f"{int(purged):,} dead letters were removed."
+    call.out.one(record, said + stay)
+
+
 def register(app: typer.Typer) -> None:
     app.command("dead-letters")(listing(dead_letters))
     app.command()(online(redrive))
+    app.command("purge-dead")(online(purge_dead))

@@ -33,8 +33,9 @@ async def explain(
     options.check_named(task_id, key)
     if (task_id is None) == (key is None):
         raise WrongInput("Name what to explain: either an ID, or --key.")
+    named = None if task_id is None else call.whole_id(task_id)
     client = await call.connect()
-    task = await client.get(task_id, key=key)
+    task = await client.get(named, key=key)
     reason, until, sentence = why(task)
     record: OutputRecord = {
         "task_id": task.id,

@@ -117,7 +117,7 @@ async def get(
     key: options.KeyOption = None,
 ) -> None:
     """Show one task and what became of it."""
-    _check_one(task_id, key, "show")
+    task_id = _named(call, task_id, key, "show")
     client = await call.connect()
     _show(call, await client.get(task_id, key=key))
 
@@ -134,7 +134,7 @@ async def wait(
 
     timerd wait --key order-4711 --for 30s
     """
-    _check_one(task_id, key, "wait for")
+    task_id = _named(call, task_id, key, "wait for")
     timeout = parse_span(most) if most is not None else None
     client = await call.connect()
     call.bar.begin("waiting")
@@ -146,10 +146,12 @@ async def wait(
         raise CommandFailure(f"No worker has acknowledged the task: it is {task.state.name}.")
 
 
-def _check_one(task_id: str | None, key: str | None, purpose: str) -> None:
+def _named(call: CommandCall, task_id: str | None, key: str | None, purpose: str) -> str | None:
+    """The whole id. Raises WrongInput."""
     options.check_named(task_id, key)
     if (task_id is None) == (key is None):
         raise WrongInput(f"Name what to {purpose}: either an ID, or --key.")
+    return None if task_id is None else call.whole_id(task_id)
 
 
 def _show(call: CommandCall, task: TaskInfo) -> None:

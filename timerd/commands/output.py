@@ -68,6 +68,8 @@ class Output:
         self._before = before
         # Text of one or more lines, and its style.
         self._write = write or to_stdout
+        # Ids of tasks that people were shown.
+        self.shown_ids: list[str] = []
 
     @property
     def as_json(self) -> bool:
@@ -89,6 +91,8 @@ class Output:
         if self.form in (Form.JSON, Form.NAME):
             return sum(1 for record in records if self._bare(record))
         rows = [_with_payload(record) for record in records]
+        for row in rows:
+            self._note(row)
         if not rows:
             self.say(empty)
         elif self.form is Form.WIDE:
@@ -111,7 +115,13 @@ class Output:
             self._print(json.dumps(record, ensure_ascii=False, separators=(", ", ": ")))
         elif self.form is Form.NAME:
             self._print(str(next(iter(record.values()))))
+        else:
+            self._note(record)
         return self.form in (Form.JSON, Form.NAME)
+
+    def _note(self, record: OutputRecord) -> None:
+        if task_id := record.get("task_id"):
+            self.shown_ids.append(str(task_id))
 
     def _table(self, lines: Iterable[str]) -> None:
         heading, *rows = lines

@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf import descriptor_pool
 from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -22,6 +23,7 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
+from timerd.services.calls.dead_letter_purge import DeadLetterPurge
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.many_moves import ManyMoves
 from timerd.services.calls.mutations import Mutations
@@ -32,6 +34,7 @@ from timerd.services.calls.results import KeptResults
 from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
+from timerd.services.operating.watching import Watching
 from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.open_streams import end_by
@@ -39,6 +42,7 @@ from timerd.services.transport.permission import check_namespace
 from timerd.services.transport.session import Session, SessionMessage
 from timerd.services.transport.status import Context, abort, caught
 from timerd.v1 import timer_service_pb2 as wire
+from timerd.v1 import watch_pb2
 from timerd.v1.task_pb2 import Problem
 
 _SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
@@ -62,15 +66,19 @@ class TimerApi:
         rules: QueueRules = NO_RULES,
         quotas: Quotas | None = None,
         audited: AuditRecords | None = None,
+        watching: Watching | None = None,
     ) -> None:
-        """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere."""
+        """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere.
+        `watching` None: nothing is sent from here."""
         self.audited = audited
+        self.watching = watching
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self.quotas = quotas or Quotas()
         self.ends, self.results = TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
         self._moves = ManyMoves(verbs, self._change.changed)
+        self._dead = DeadLetterPurge(verbs, self._change.changed)
         self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
@@ -102,6 +110,7 @@ class TimerApi:
             "Count": look.count,
             "Purge": change.purge,
             "ListDeadLetters": look.list_dead_letters,
+            "PurgeDeadLetters": self._dead.purge_dead_letters,
             "Redrive": change.redrive,
             "GetServerInfo": look.get_server_info,
             **self._verbs_of_operators(),
@@ -125,10 +134,15 @@ class TimerApi:
         methods["Session"] = grpc.stream_stream_rpc_method_handler(
             self._session, _deserializer(_SERVICE, "Session"), lambda reply: reply.SerializeToString()
         )
+        if self.watching is not None:
+            methods["Watch"] = grpc.unary_stream_rpc_method_handler(
+                self._watch, _deserializer(_SERVICE, "Watch"), lambda reply: reply.SerializeToString()
+            )
         return grpc.method_handlers_generic_handler(_SERVICE.full_name, methods)
 
-    def handler_of(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> grpc.GenericRpcHandler:
-        """Of another service, whose calls pass the same gate."""
+    def handler_of(self, name: str, verbs: Mapping[str, Verb]) -> grpc.GenericRpcHandler:
+        """Of another service of timerd.v1, whose calls pass the same gate."""
+        service = descriptor_pool.Default().FindServiceByName(f"{_SERVICE.file.package}.{name}")
         return grpc.method_handlers_generic_handler(service.full_name, self._methods(service, verbs))
 
     def _methods(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> Methods:
@@ -142,6 +156,8 @@ class TimerApi:
     def drain(self) -> None:
         """Sessions read no further and end when what they read is answered; who waits for an end waits no more."""
         self.ends.stop()
+        if self.watching is not None:
+            self.watching.stop()
         for session in self._sessions:
             session.stop()
 
@@ -187,6 +203,10 @@ class TimerApi:
             await session.run()
         finally:
             self._sessions.discard(session)
+
+    async def _watch(self, received: Received[watch_pb2.WatchRequest], context: Context) -> None:
+        assert self.watching is not None
+        await self.watching.watch(received.message, context.write)
 
     async def answer(self, received: SessionMessage) -> wire.SessionResponse:
         """One message of a Session; its errors are part of the answer."""

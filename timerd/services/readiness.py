@@ -19,6 +19,7 @@ from timerd.services.health.health_board import LIVE, SCHEDULER, HealthBoard
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.failures import Failures
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.operating.activity import Activity
 from timerd.services.server import ApiServer
 
 LOOK_EVERY_S = 1.0
@@ -70,9 +71,15 @@ class ReadinessProbe:
 
 
 def readiness_probe_of(
-    config: ServerConfig, server: ApiServer, engine: Engine, scheduler: Scheduler, delivery: Delivery, time: EngineTime
+    config: ServerConfig,
+    server: ApiServer,
+    engine: Engine,
+    scheduler: Scheduler,
+    delivery: Delivery,
+    time: EngineTime,
+    activity: Activity,
 ) -> ReadinessProbe:
-    """With a canary where the settings ask for one, or for the port of those who watch."""
+    """With a canary, which `activity` tells of, where the settings ask for one, or for the port of those who watch."""
     watched_ms = CANARY_EVERY_MS if config.http.listen else 0
     interval_ms = watched_ms if config.canary_ms is None else config.canary_ms
     if not interval_ms:
@@ -80,4 +87,5 @@ def readiness_probe_of(
     worker = CanaryWorker(delivery, time.exact_ms)
     settings = CanarySettings(interval_ms)
     canary = Canary(engine, server.api.ingest, worker, scheduler, time, server.board, settings)
+    activity.tell_of(canary)
     return ReadinessProbe(server.board, time, scheduler.held.failures, canary)

@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from timerd.v1 import timer_service_pb2 as _timer_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -74,8 +75,25 @@ class PoolActivity(_message.Message):
     free: int
     def __init__(self, name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., free: _Optional[int] = ...) -> None: ...
 
+class CanaryActivity(_message.Message):
+    __slots__ = ("interval_ms", "age_ms", "runs")
+    class RunsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    INTERVAL_MS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    interval_ms: int
+    age_ms: int
+    runs: _containers.ScalarMap[str, int]
+    def __init__(self, interval_ms: _Optional[int] = ..., age_ms: _Optional[int] = ..., runs: _Optional[_Mapping[str, int]] = ...) -> None: ...
+
 class InstanceActivity(_message.Message):
-    __slots__ = ("name", "address", "version", "start_time", "in_flight", "loaded", "oldest_due_ms", "memory_used_bytes", "memory_budget_bytes", "schedules_broken", "queues", "workers", "worker_count")
+    __slots__ = ("name", "address", "version", "start_time", "in_flight", "loaded", "oldest_due_ms", "memory_used_bytes", "memory_budget_bytes", "schedules_broken", "queues", "workers", "worker_count", "canary")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +107,7 @@ class InstanceActivity(_message.Message):
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CANARY_FIELD_NUMBER: _ClassVar[int]
     name: str
     address: str
     version: str
@@ -102,27 +121,30 @@ class InstanceActivity(_message.Message):
     queues: _containers.RepeatedCompositeFieldContainer[QueueActivity]
     workers: _containers.RepeatedCompositeFieldContainer[WorkerActivity]
     worker_count: int
-    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., oldest_due_ms: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., schedules_broken: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerActivity, _Mapping]]] = ..., worker_count: _Optional[int] = ...) -> None: ...
+    canary: CanaryActivity
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., oldest_due_ms: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., schedules_broken: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerActivity, _Mapping]]] = ..., worker_count: _Optional[int] = ..., canary: _Optional[_Union[CanaryActivity, _Mapping]] = ...) -> None: ...
 
 class GetOverviewRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
 class GetOverviewResponse(_message.Message):
-    __slots__ = ("engine_time", "instances", "silent", "queues", "lateness_bounds_ms", "answered_by")
+    __slots__ = ("engine_time", "instances", "silent", "queues", "lateness_bounds_ms", "answered_by", "ledger")
     ENGINE_TIME_FIELD_NUMBER: _ClassVar[int]
     INSTANCES_FIELD_NUMBER: _ClassVar[int]
     SILENT_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     LATENESS_BOUNDS_MS_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    LEDGER_FIELD_NUMBER: _ClassVar[int]
     engine_time: _timestamp_pb2.Timestamp
     instances: _containers.RepeatedCompositeFieldContainer[InstanceActivity]
     silent: _containers.RepeatedScalarFieldContainer[str]
     queues: _containers.RepeatedCompositeFieldContainer[QueueActivity]
     lateness_bounds_ms: _containers.RepeatedScalarFieldContainer[float]
     answered_by: str
-    def __init__(self, engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., instances: _Optional[_Iterable[_Union[InstanceActivity, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., answered_by: _Optional[str] = ...) -> None: ...
+    ledger: _timer_service_pb2.Ledger
+    def __init__(self, engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., instances: _Optional[_Iterable[_Union[InstanceActivity, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., answered_by: _Optional[str] = ..., ledger: _Optional[_Union[_timer_service_pb2.Ledger, _Mapping]] = ...) -> None: ...
 
 class GetLoadRequest(_message.Message):
     __slots__ = ("namespace", "queue", "start_time", "end_time")

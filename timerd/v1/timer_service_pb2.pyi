@@ -4,6 +4,7 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from timerd.v1 import operate_pb2 as _operate_pb2
 from timerd.v1 import task_pb2 as _task_pb2
+from timerd.v1 import watch_pb2 as _watch_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -418,6 +419,38 @@ class ListDeadLettersResponse(_message.Message):
     dead_letters: _containers.RepeatedCompositeFieldContainer[DeadLetter]
     next_page_token: str
     def __init__(self, dead_letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class PurgeDeadLettersRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "queue", "start_time", "end_time", "force", "page_token", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    queue: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    force: bool
+    page_token: str
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., force: bool = ..., page_token: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PurgeDeadLettersResponse(_message.Message):
+    __slots__ = ("purged", "halting", "dry_run", "next_page_token")
+    PURGED_FIELD_NUMBER: _ClassVar[int]
+    HALTING_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    purged: int
+    halting: int
+    dry_run: bool
+    next_page_token: str
+    def __init__(self, purged: _Optional[int] = ..., halting: _Optional[int] = ..., dry_run: bool = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveRequest(_message.Message):
     __slots__ = ("namespace", "request_id", "task_ids", "queue", "start_time", "end_time", "max_redriven", "request_time")

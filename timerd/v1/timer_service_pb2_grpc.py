@@ -5,6 +5,7 @@ import warnings
 
 from timerd.v1 import operate_pb2 as timerd_dot_v1_dot_operate__pb2
 from timerd.v1 import timer_service_pb2 as timerd_dot_v1_dot_timer__service__pb2
+from timerd.v1 import watch_pb2 as timerd_dot_v1_dot_watch__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -83,6 +84,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.WaitResponse.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/timerd.v1.TimerService/Watch',
+                request_serializer=timerd_dot_v1_dot_watch__pb2.WatchRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_watch__pb2.WatchResponse.FromString,
+                _registered_method=True)
         self.List = channel.unary_unary(
                 '/timerd.v1.TimerService/List',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.ListRequest.SerializeToString,
@@ -102,6 +108,11 @@ class TimerServiceStub(object):
                 '/timerd.v1.TimerService/ListDeadLetters',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersResponse.FromString,
+                _registered_method=True)
+        self.PurgeDeadLetters = channel.unary_unary(
+                '/timerd.v1.TimerService/PurgeDeadLetters',
+                request_serializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersResponse.FromString,
                 _registered_method=True)
         self.Redrive = channel.unary_unary(
                 '/timerd.v1.TimerService/Redrive',
@@ -210,6 +221,13 @@ class TimerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request, context):
+        """Deliveries of all instances as they happen, for people: it is lossy, and says how many it has left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def List(self, request, context):
         """Tasks by due_time, oldest first. Scans at most max_scanned rows a call, so pages may be short or empty:
         go on while next_page_token is set.
@@ -234,6 +252,13 @@ class TimerServiceServicer(object):
 
     def ListDeadLetters(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeDeadLetters(self, request, context):
+        """Removes dead letters for good. A dry run unless `force` is set.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -342,6 +367,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitResponse.SerializeToString,
             ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=timerd_dot_v1_dot_watch__pb2.WatchRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_watch__pb2.WatchResponse.SerializeToString,
+            ),
             'List': grpc.unary_unary_rpc_method_handler(
                     servicer.List,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.ListRequest.FromString,
@@ -361,6 +391,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.ListDeadLetters,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersResponse.SerializeToString,
+            ),
+            'PurgeDeadLetters': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeDeadLetters,
+                    request_deserializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersResponse.SerializeToString,
             ),
             'Redrive': grpc.unary_unary_rpc_method_handler(
                     servicer.Redrive,
@@ -660,6 +695,33 @@ class TimerService(object):
             _registered_method=True)
 
     @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/timerd.v1.TimerService/Watch',
+            timerd_dot_v1_dot_watch__pb2.WatchRequest.SerializeToString,
+            timerd_dot_v1_dot_watch__pb2.WatchResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def List(request,
             target,
             options=(),
@@ -757,6 +819,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/ListDeadLetters',
             timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.ListDeadLettersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeDeadLetters(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/PurgeDeadLetters',
+            timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersRequest.SerializeToString,
+            timerd_dot_v1_dot_timer__service__pb2.PurgeDeadLettersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -38,16 +38,21 @@ STATUS = {
 
 
 def response_of(failed: CallFailure) -> web.Response:
-    body: dict[str, Any] = {"code": _name(failed.code), "message": failed.message}
-    if details := list(_details(failed)):
-        body["details"] = details
     headers = {}
     if (wait_ms := failed.trailers.get("timerd-retry-after-ms")) is not None:
         headers["Retry-After"] = str(ceil(int(wait_ms) / 1000))
     if failed.code is StatusCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
-    text = (json.dumps(body, ensure_ascii=False) + "\n").encode(errors="replace")
-    return web.Response(status=STATUS[failed.code], body=text, content_type="application/json", headers=headers)
+    status = STATUS[failed.code]
+    return web.Response(status=status, body=body_of(failed), content_type="application/json", headers=headers)
+
+
+def body_of(failed: CallFailure) -> bytes:
+    """A line of JSON."""
+    body: dict[str, Any] = {"code": _name(failed.code), "message": failed.message}
+    if details := list(_details(failed)):
+        body["details"] = details
+    return (json.dumps(body, ensure_ascii=False) + "\n").encode(errors="replace")
 
 
 def _name(code: StatusCode) -> str:

@@ -13,8 +13,15 @@ from grpc import StatusCode
 from timerd.config import MIB
 from timerd.model.errors import Invalid
 from timerd.services.transport.access import WAITING
-from timerd.services.transport.local_calls import Caller, CallFailure, LocalCalls, LocalContext, failure_of
-from timerd.web.errors import response_of
+from timerd.services.transport.local_calls import (
+    Caller,
+    CallFailure,
+    LocalCalls,
+    LocalContext,
+    LocalStream,
+    failure_of,
+)
+from timerd.web.errors import body_of, response_of
 from timerd.web.guard import Guard
 from timerd.web.turnstile import LinePlace, Turnstile
 
@@ -23,6 +30,10 @@ MAX_BODY_BYTES = 2 * MIB
 # From a sender that sleeps.
 BODY_S = 20.0
 MAX_TIMEOUT_DIGITS = 10
+# A JSON object a line.
+LINES = "application/x-ndjson"
+# A proxy that would collect the lines first (nginx) is told not to.
+STREAM_HEADERS = {"Content-Type": LINES, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 Respond = Callable[["HttpCall"], Awaitable[web.StreamResponse]]
 
 
@@ -43,6 +54,24 @@ class HttpCall:
             return await self._calls.call(method, request, self._context)
         async with self._place.turn():
             return await self._calls.call(method, request, self._context)
+
+    async def stream(self, method: str, request: bytes, line_of: Callable[[Message], bytes]) -> web.StreamResponse:
+        """Replies as lines, as they come. What fails before the first one raises CallFailure; later it is a line."""
+        self._place.leave()
+        response = web.StreamResponse(headers=STREAM_HEADERS)
+
+        async def write(reply: Message) -> None:
+            await response.prepare(self.request)
+            await response.write(line_of(reply))
+
+        try:
+            await self._calls.stream(method, request, LocalStream(caller_of(self.request), write))
+        except CallFailure as failed:
+            if not response.prepared:
+                raise
+            if failed.code is not StatusCode.CANCELLED:
+                await response.write(body_of(failed))
+        return response
 
     async def write(self, answer: Respond) -> web.StreamResponse:
         """Its services hear whether the answer has left."""
@@ -65,10 +94,14 @@ class Front:
         self._guard = guard
         self._turnstile = turnstile
 
-    def handler(self, answer: Respond) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    def handler(
+        self, answer: Respond, *, is_endless: bool = False
+    ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+        """`is_endless`: an answer that goes on until its caller goes, which has no deadline."""
+
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                async with asyncio.timeout(_timeout_s(request)):
+                async with asyncio.timeout(None if is_endless else _timeout_s(request)):
                     return await self._answered(request, answer)
             except CallFailure as failed:
                 return response_of(failed)

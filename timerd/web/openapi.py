@@ -14,8 +14,9 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 
 import timerd.v1
+from timerd.web.front import LINES
 from timerd.web.plain import is_repeated
-from timerd.web.route import ShortRoute
+from timerd.web.route import JSON, ShortRoute
 
 _TEXT, _NUMBER, _WHOLE = {"type": "string"}, {"type": "number"}, {"type": "integer"}
 _LONG = {"type": ["string", "integer"], "format": "int64"}
@@ -80,7 +81,7 @@ def _short(route: ShortRoute) -> dict[str, Any]:
         "tags": ["short"],
         "summary": route.summary,
         "parameters": [*in_path, *in_query, _parameter("namespace", "query", "default where left out")],
-        "responses": _responses({}),
+        "responses": _responses({}, LINES if route.is_endless else JSON),
     }
     if route.body:
         shown["requestBody"] = {"description": route.body, "content": {"*/*": {}}}
@@ -91,10 +92,10 @@ def _parameter(name: str, place: str, words: str) -> dict[str, Any]:
     return {"name": name, "in": place, "required": place == "path", "description": words, "schema": _TEXT}
 
 
-def _responses(schema: dict[str, Any]) -> dict[str, Any]:
+def _responses(schema: dict[str, Any], form: str = JSON) -> dict[str, Any]:
     error = {"schema": {"$ref": "#/components/schemas/Error"}}
     return {
-        "200": {"description": "Done.", "content": {"application/json": {"schema": schema}}},
+        "200": {"description": "Done.", "content": {form: {"schema": schema}}},
         "default": {"description": "Not done, and why.", "content": {"application/json": error}},
     }
 

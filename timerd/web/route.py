@@ -20,7 +20,7 @@ Words = Mapping[str, str]
 @dataclass(frozen=True, slots=True)
 class ShortRoute:
     """`query`: name -> what it says; other names are refused, and those that come twice. `body`: what is sent, in
-    words."""
+    words. `is_endless`: it is answered line by line, until its caller goes."""
 
     verb: str
     path: str
@@ -28,6 +28,7 @@ class ShortRoute:
     summary: str
     query: Words
     body: str = ""
+    is_endless: bool = False
 
     async def respond(self, call: HttpCall) -> web.StreamResponse:
         """Raises NotStored, or CallFailure."""
@@ -43,6 +44,8 @@ class ShortRoute:
             answer = await self.answer(call)
         except UnicodeError:
             raise Invalid("A header or a name is no UTF-8: texts are.", "", "MALFORMED") from None
+        if isinstance(answer, web.StreamResponse):
+            return answer
         text = json.dumps(answer, ensure_ascii=False) + "\n"
         return web.Response(body=text.encode(errors="replace"), content_type=JSON)
 

@@ -28,6 +28,7 @@ from timerd.core.dispatch.settlement import (
     fail_row,
     task_id_of,
 )
+from timerd.core.dispatch.tail import MOST_READERS, Tail, TailKind, TailLine, TailReader
 
 __all__ = [
     "NOT_LISTED",
@@ -75,6 +76,11 @@ __all__ = [
     "SendHold",
     "Settlement",
     "Slice",
+    "MOST_READERS",
+    "Tail",
+    "TailKind",
+    "TailLine",
+    "TailReader",
     "Want",
     "DeliveryWatch",
     "delivery_ids",

@@ -41,12 +41,13 @@ SLACK_QUEUES = 64
 
 
 class Assignment(NamedTuple):
-    """To be sent to the worker now."""
+    """To be sent to the worker now. `called`: as it calls itself."""
 
     worker: int
     taken: Taken
     attempt_timeout_ms: int
     sent_ms: int
+    called: str = ""
 
 
 @dataclass(slots=True)
@@ -205,14 +206,14 @@ class DeliveryMachine:
         out: list[Assignment] = []
         stats, parts = self.queue_stats.of(queue), dealt(taken, shares, MAX_DELIVER_TASKS)
         for worker, part, hand in self.key_hands.told_apart(queue, parts):
-            lease_ms = now_ms + self._workers[worker].lease_ms
+            state = self._workers[worker]
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))
                 if self._given_back and (number := self._given_back.next_number(each_short_id(piece))):
                     piece = replace(piece, sending=number)
                 ends = attempt_ends(piece, timeout_ms, now_ms)
-                self._flights.register(worker, piece, lease_ms, ends, now_ms, stats, hand)
-                out.append(Assignment(worker, piece, timeout_ms, now_ms))
+                self._flights.register(worker, piece, now_ms + state.lease_ms, ends, now_ms, stats, hand)
+                out.append(Assignment(worker, piece, timeout_ms, now_ms, state.called))
         return out
 
     def settle(

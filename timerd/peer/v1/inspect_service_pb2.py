@@ -24,23 +24,28 @@ _sym_db = _symbol_database.Default()
 
 from timerd.v1 import operate_pb2 as timerd_dot_v1_dot_operate__pb2
 from timerd.v1 import overview_service_pb2 as timerd_dot_v1_dot_overview__service__pb2
+from timerd.v1 import watch_pb2 as timerd_dot_v1_dot_watch__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/inspect_service.proto\x12\x0etimerd.peer.v1\x1a\x17timerd/v1/operate.proto\x1a timerd/v1/overview_service.proto\"\"\n\x0eInspectRequest\x12\x10\n\x08\x61\x63tivity\x18\x01 \x01(\x08\"k\n\x0fInspectResponse\x12)\n\x06report\x18\x01 \x01(\x0b\x32\x19.timerd.v1.InstanceReport\x12-\n\x08\x61\x63tivity\x18\x02 \x01(\x0b\x32\x1b.timerd.v1.InstanceActivity\"\x1c\n\x0c\x44rainRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"(\n\rDrainResponse\x12\x17\n\x0fpartitions_held\x18\x01 \x01(\x04\x32\xa2\x01\n\x0eInspectService\x12J\n\x07Inspect\x12\x1e.timerd.peer.v1.InspectRequest\x1a\x1f.timerd.peer.v1.InspectResponse\x12\x44\n\x05\x44rain\x12\x1c.timerd.peer.v1.DrainRequest\x1a\x1d.timerd.peer.v1.DrainResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/inspect_service.proto\x12\x0etimerd.peer.v1\x1a\x17timerd/v1/operate.proto\x1a timerd/v1/overview_service.proto\x1a\x15timerd/v1/watch.proto\"\"\n\x0eInspectRequest\x12\x10\n\x08\x61\x63tivity\x18\x01 \x01(\x08\"k\n\x0fInspectResponse\x12)\n\x06report\x18\x01 \x01(\x0b\x32\x19.timerd.v1.InstanceReport\x12-\n\x08\x61\x63tivity\x18\x02 \x01(\x0b\x32\x1b.timerd.v1.InstanceActivity\"\x1c\n\x0c\x44rainRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"(\n\rDrainResponse\x12\x17\n\x0fpartitions_held\x18\x01 \x01(\x04\"H\n\x0cWatchRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x16\n\x0emax_per_second\x18\x03 \x01(\r\"K\n\rWatchResponse\x12(\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x18.timerd.v1.DeliveryEvent\x12\x10\n\x08left_out\x18\x02 \x01(\x04\x32\xea\x01\n\x0eInspectService\x12J\n\x07Inspect\x12\x1e.timerd.peer.v1.InspectRequest\x1a\x1f.timerd.peer.v1.InspectResponse\x12\x44\n\x05\x44rain\x12\x1c.timerd.peer.v1.DrainRequest\x1a\x1d.timerd.peer.v1.DrainResponse\x12\x46\n\x05Watch\x12\x1c.timerd.peer.v1.WatchRequest\x1a\x1d.timerd.peer.v1.WatchResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'timerd.peer.v1.inspect_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INSPECTREQUEST']._serialized_start=115
-  _globals['_INSPECTREQUEST']._serialized_end=149
-  _globals['_INSPECTRESPONSE']._serialized_start=151
-  _globals['_INSPECTRESPONSE']._serialized_end=258
-  _globals['_DRAINREQUEST']._serialized_start=260
-  _globals['_DRAINREQUEST']._serialized_end=288
-  _globals['_DRAINRESPONSE']._serialized_start=290
-  _globals['_DRAINRESPONSE']._serialized_end=330
-  _globals['_INSPECTSERVICE']._serialized_start=333
-  _globals['_INSPECTSERVICE']._serialized_end=495
+  _globals['_INSPECTREQUEST']._serialized_start=138
+  _globals['_INSPECTREQUEST']._serialized_end=172
+  _globals['_INSPECTRESPONSE']._serialized_start=174
+  _globals['_INSPECTRESPONSE']._serialized_end=281
+  _globals['_DRAINREQUEST']._serialized_start=283
+  _globals['_DRAINREQUEST']._serialized_end=311
+  _globals['_DRAINRESPONSE']._serialized_start=313
+  _globals['_DRAINRESPONSE']._serialized_end=353
+  _globals['_WATCHREQUEST']._serialized_start=355
+  _globals['_WATCHREQUEST']._serialized_end=427
+  _globals['_WATCHRESPONSE']._serialized_start=429
+  _globals['_WATCHRESPONSE']._serialized_end=504
+  _globals['_INSPECTSERVICE']._serialized_start=507
+  _globals['_INSPECTSERVICE']._serialized_end=741
 # @@protoc_insertion_point(module_scope)

@@ -44,6 +44,11 @@ class InspectServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.DrainRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.DrainResponse.FromString,
                 _registered_method=True)
+        self.Watch = channel.unary_stream(
+                '/timerd.peer.v1.InspectService/Watch',
+                request_serializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.WatchRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.WatchResponse.FromString,
+                _registered_method=True)
 
 
 class InspectServiceServicer(object):
@@ -62,6 +67,13 @@ class InspectServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Watch(self, request, context):
+        """What this instance alone sends. The first message comes at once.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_InspectServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -74,6 +86,11 @@ def add_InspectServiceServicer_to_server(servicer, server):
                     servicer.Drain,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.DrainRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.DrainResponse.SerializeToString,
+            ),
+            'Watch': grpc.unary_stream_rpc_method_handler(
+                    servicer.Watch,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.WatchRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_inspect__service__pb2.WatchResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -130,6 +147,33 @@ class InspectService(object):
             '/timerd.peer.v1.InspectService/Drain',
             timerd_dot_peer_dot_v1_dot_inspect__service__pb2.DrainRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_inspect__service__pb2.DrainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Watch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/timerd.peer.v1.InspectService/Watch',
+            timerd_dot_peer_dot_v1_dot_inspect__service__pb2.WatchRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_inspect__service__pb2.WatchResponse.FromString,
             options,
             channel_credentials,
             insecure,

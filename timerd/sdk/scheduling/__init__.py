@@ -22,6 +22,7 @@ from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
 from timerd.sdk.scheduling.sync_twin import Caller
+from timerd.sdk.scheduling.watching import DeliveryEvent, DeliveryEventKind, Watched
 
 __all__ = [
     "Backfill",
@@ -31,6 +32,8 @@ __all__ = [
     "Cycle",
     "CycleMember",
     "Cycles",
+    "DeliveryEvent",
+    "DeliveryEventKind",
     "KeyInfo",
     "KeyLimit",
     "KeyRules",
@@ -57,4 +60,5 @@ __all__ = [
     "SyncLimits",
     "SyncQueues",
     "SyncSchedules",
+    "Watched",
 ]

@@ -21,6 +21,7 @@ from timerd.sdk.scheduling.queues import Queues
 from timerd.sdk.scheduling.receiving import Receiving
 from timerd.sdk.scheduling.schedules import Schedules
 from timerd.sdk.scheduling.singles import Singles
+from timerd.sdk.scheduling.watching import Watching
 from timerd.sdk.values import (
     CallExpired,
     CallFailed,
@@ -54,7 +55,7 @@ RESULT_KEPT_S = 60.0
 FORSAKEN_S = 2.0
 
 
-class Client(Operations, Receiving, Singles):
+class Client(Operations, Receiving, Singles, Watching):
     """A client schedules, cancels, moves, reads and receives tasks, in programs that use asyncio.
 
     Use it as `async with Client() as client:`, or call `close` in the end. It connects with its first call. All

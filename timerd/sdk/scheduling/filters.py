@@ -63,7 +63,7 @@ def _in_range(task_filter: pb.TaskFilter, start: datetime | None, end: datetime 
 
 
 def set_range(
-    message: pb.TaskFilter | pb.ListDeadLettersRequest | pb.RedriveRequest,
+    message: pb.TaskFilter | pb.ListDeadLettersRequest | pb.RedriveRequest | pb.PurgeDeadLettersRequest,
     start: datetime | None,
     end: datetime | None,
 ) -> None:

@@ -5,13 +5,25 @@ The answers are the messages themselves: they are for programs that watch, and s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from datetime import datetime
 from functools import partial
+from typing import Any
 
+from timerd.sdk.scheduling.filters import set_range
 from timerd.sdk.scheduling.lookups import Lookups
 from timerd.sdk.transport import pages
-from timerd.sdk.values import MAX_PAYLOAD_BYTES, instant_ms, name, text, timestamp_of_ms, whole_number
+from timerd.sdk.values import (
+    MAX_PAYLOAD_BYTES,
+    Purged,
+    instant_ms,
+    invalid,
+    name,
+    new_request_id,
+    text,
+    timestamp_of_ms,
+    whole_number,
+)
 from timerd.v1 import operate_pb2 as pb
 from timerd.v1.overview_service_pb2 import (
     AuditedCall,
@@ -22,6 +34,7 @@ from timerd.v1.overview_service_pb2 import (
     ListAuditedCallsRequest,
     ListAuditedCallsResponse,
 )
+from timerd.v1.timer_service_pb2 import PurgeDeadLettersRequest, PurgeDeadLettersResponse
 
 MOST_ANNOUNCED = 1 << 40
 _OVERVIEW = "OverviewService"
@@ -96,6 +109,42 @@ class Operations(Lookups):
         async for page in pages(request, one_page):
             for call in page.calls:
                 yield call
+
+    async def purge_dead_letters(
+        self,
+        queue: str = "",
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        force: bool = False,
+    ) -> Purged:
+        """The call removes dead letters for good. Without `force` it only says how many these are.
+
+        Those that halt their ordering keys stay: `staying` of what is returned counts them.
+
+        Args:
+            queue: dead letters of this queue. Default those of all queues.
+            start: those that died from this instant on, a datetime with a zone. Default all.
+            end: those that died before this instant, a datetime with a zone. Default all.
+            force: whether they are removed. Default no. With it, `queue`, `start` or `end` must be given.
+        """
+        self._open()
+        if force and not queue and start is None and end is None:
+            raise invalid("A purge of all dead letters is not done: give `queue`, `start` or `end`.", "queue")
+        request = PurgeDeadLettersRequest(namespace=self._namespace, queue=text(queue, "queue"), force=force)
+        set_range(request, start, end)
+        total = halting = 0
+
+        def ask() -> Coroutine[Any, Any, PurgeDeadLettersResponse]:
+            request.request_id = new_request_id()
+            return self._calls("PurgeDeadLetters", request, PurgeDeadLettersResponse)
+
+        async for page in pages(request, ask):
+            total += page.purged
+            halting += page.halting
+        purged = Purged(total)
+        purged.dry_run, purged.staying = not force, halting
+        return purged
 
     async def partition(
         self, time: datetime, shard: int | None = None, *, queue: str = "", count_rows: bool = False

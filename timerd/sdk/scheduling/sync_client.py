@@ -23,8 +23,8 @@ class SyncClient:
     """A sync client makes the calls of `Client` without await, from any number of threads.
 
     Use it as `with SyncClient() as client:`, or call `close` in the end. Its methods, errors and arguments are those of
-    `Client`; `list`, `dead_letters` and `audited` are plain iterators. A call inside of its own `progress` raises
-    TimerdError with the reason WOULD_DEADLOCK.
+    `Client`; `list`, `dead_letters`, `audited` and `watch` are plain iterators. A call inside of its own `progress`
+    raises TimerdError with the reason WOULD_DEADLOCK.
 
     Args:
         target: the address of the server as HOST:PORT, or a `ConnectOptions`. Default 127.0.0.1:7400.
@@ -87,6 +87,7 @@ class SyncClient:
     count = blocking(Client.count)
     purge = blocking(Client.purge)
     redrive = blocking(Client.redrive)
+    purge_dead_letters = blocking(Client.purge_dead_letters)
     server_info = blocking(Client.server_info)
     cluster = blocking(Client.cluster)
     partition = blocking(Client.partition)
@@ -95,6 +96,7 @@ class SyncClient:
     overview = blocking(Client.overview)
     load = blocking(Client.load)
     audited = iterating(Client.audited)
+    watch = iterating(Client.watch)
     receive = blocking(Client.receive)
     finish = blocking(Client.finish)
     extend = blocking(Client.extend)

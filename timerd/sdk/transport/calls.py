@@ -88,6 +88,26 @@ class Calls:
                 raise say(error, uncertain, self._timeout_s, self._target)
             await asyncio.sleep(pause_s)
 
+    async def stream(self, method: str, request: Message, response_type: type[AnyReply]) -> AsyncIterator[AnyReply]:
+        """Replies as they come, until the stream ends. Raises TimerdError where it breaks."""
+        call: Any = self._channel.unary_stream(
+            f"/timerd.v1.TimerService/{method}",
+            request_serializer=None,
+            response_deserializer=response_type.FromString,
+        )
+        replies = call(sendable(request.SerializeToString(deterministic=True)))
+        try:
+            async for reply in replies:
+                yield reply
+        except grpc.aio.AioRpcError as failed:
+            raise error_of_rpc(failed) from None
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise closed(uncertain=False, was_sent=True) from None
+            raise
+        finally:
+            replies.cancel()
+
 
 async def pages(request: PageRequest, ask: Callable[[], Awaitable[Page]]) -> AsyncIterator[Page]:
     """Pages until the token is empty; pages in between may be short or empty."""

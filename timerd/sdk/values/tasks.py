@@ -295,9 +295,13 @@ class Redriven(int):
 
 
 class Purged(int):
-    """This number says how many tasks a purge removed, or would remove where `dry_run` is set."""
+    """This number says how many tasks a purge removed, or would remove where `dry_run` is set.
+
+    `staying`: how many dead letters stay, for they halt their ordering keys.
+    """
 
     dry_run: bool = False
+    staying: int = 0
 
 
 __all__ = [

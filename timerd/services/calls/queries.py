@@ -48,7 +48,7 @@ def bounds(start: Timestamp, end: Timestamp, at: str) -> tuple[int, int]:
 
 
 def open_bounds(
-    message: wire.ListDeadLettersRequest | wire.RedriveRequest,
+    message: wire.ListDeadLettersRequest | wire.RedriveRequest | wire.PurgeDeadLettersRequest,
 ) -> tuple[int, int]:
     """As `bounds`, where an end that is not set is open."""
     end = Timestamp(seconds=END_OF_TIME_MS // 1000 - 1)

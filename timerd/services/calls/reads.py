@@ -40,7 +40,7 @@ from timerd.v1.task_pb2 import Task
 PAGE_BYTES = 2 * MIB
 # A proxy may end what is silent for longer.
 MAX_WAIT_MS = 60_000
-_DEAD_AFTER_BYTES = 8 + TASK_ID_BYTES
+DEAD_AFTER_BYTES = 8 + TASK_ID_BYTES
 
 
 class DeliveryFacts(NamedTuple):
@@ -130,7 +130,7 @@ class Reads:
         namespace = namespace_of(request.namespace)
         queue = checked_queue(request.queue, "queue") if request.queue else ""
         lo_ms, hi_ms = open_bounds(request)
-        after = after_of(request, _DEAD_AFTER_BYTES) or b""
+        after = after_of(request, DEAD_AFTER_BYTES) or b""
         limit = min(at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE), self._most_payloads)
         dead_letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, limit)
         more = page_token(request, dead_after(dead_letters[-1])) if len(dead_letters) >= limit else ""

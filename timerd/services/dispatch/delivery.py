@@ -31,6 +31,7 @@ from timerd.core.dispatch import (
     SendHold,
     Settlement,
     Slice,
+    Tail,
 )
 from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
@@ -49,8 +50,6 @@ QUEUED_BYTES = 64 << 20
 STREAM_BYTES = (256 << 10, 4 << 20)
 AFTER_ERROR_MS = 100
 _LOG = logging.getLogger("timerd.delivery")
-
-
 # Holds the limit of a queue that was throttled; or says in a sentence why it does not.
 HoldsLimit = Callable[[QueueKey, Pushback, int], str]
 
@@ -86,6 +85,8 @@ class Delivery:
         self.queue_stats = self.machine.queue_stats
         self._settling = Settling(firing, self.settled)
         self.on_durable, self.on_settled = self._settling.on_durable, self._settling.on_settled
+        self.tail = Tail(firing.secret)
+        self.on_durable(self._tell_ended)
         pacing = Pacing()
         share = machine.capacity.share
         self._send_hold = SendHold(share.wanted)
@@ -456,11 +457,17 @@ class Delivery:
             columns = assignment.taken.rows.columns
             stats.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             sent = self._send(assignment)
+            if self.tail.is_read:
+                self.tail.sent(queue, assignment.taken, assignment.called, now_ms)
             messages += sent.messages
             sent_bytes += sent.size_bytes
         before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
         self._sent_at = (now_ms, before + tasks)
         return tasks, messages, sent_bytes
+
+    def _tell_ended(self, settlement: Settlement) -> None:
+        if self.tail.is_read:
+            self.tail.settled(settlement, self.clock_ms())
 
     def _send(self, assignment: Assignment) -> Sent:
         sink = self._sinks[assignment.worker]

@@ -53,6 +53,7 @@ from timerd.services.engine.ending import end_all
 from timerd.services.engine.engine_facts import Facts, ModeOf
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.expired import Expired
+from timerd.services.engine.kept_rows import keep, keep_stored
 from timerd.services.engine.keying import NO_KEYS, Keying
 from timerd.services.engine.many_keys import resolved_each, resolved_once
 from timerd.services.engine.moving import Moving
@@ -176,7 +177,7 @@ class Engine:
         reply = (await self._store.replies([tasks.prefix]))[0]
         if reply is None:
             return False
-        _keep_stored(tasks, reply)
+        keep_stored(tasks, reply)
         return len(tasks.rows) == len(indexes_of(reply))
 
     async def _is_there(self, tasks: NewTasks, refused_now: Collection[int]) -> bool:
@@ -188,7 +189,7 @@ class Engine:
             await at_their_origin(counted, self._call(tasks, self.now_ms()), self._procedures)
             there = await drive(stored_among(await self._first_groups(counted), tasks.prefix), self._procedures)
             asked = zip(tasks.rows.columns["index"].tolist(), tasks.rows.digests(), strict=True)
-            _keep(tasks, [row for row, (at, digest) in enumerate(asked) if at not in refused_now or digest in there])
+            keep(tasks, [row for row, (at, digest) in enumerate(asked) if at not in refused_now or digest in there])
         return is_begun
 
     async def _first_groups(self, tasks: NewTasks) -> Groups:
@@ -221,7 +222,7 @@ class Engine:
         except ClosedForGood as error:
             raise StoreUnknown("A task's instant was closed while it was written.") from error
         if done.repeated is not None:
-            _keep_stored(tasks, done.repeated)
+            keep_stored(tasks, done.repeated)
             placed_ms, tasks.rows.columns["fire_at_ms"] = read_reply(done.repeated)
             with after_a_write():
                 again = await self._see_to(tasks, placed_ms, now_ms)
@@ -370,6 +371,20 @@ class Engine:
     ) -> Sequence[DeadLetter]:
         return await self._store.dead(namespace, queue, lo_ms, hi_ms, after, limit)
 
+    async def purge_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> int:
+        """How many are gone: one whose task has died again since stays."""
+        self.now_ms()
+        versions = {letter.task_id: letter.key.version for letter in dead_letters}
+        taken = await self._store.take_dead_letters(list(versions))
+        later = [letter for letter in taken if letter.key.version != versions[letter.task_id]]
+        if later:
+            with after_a_write():
+                await self._store.put_dead_letters(later)
+        return len(taken) - len(later)
+
+    def halts_its_key(self, letter: DeadLetter) -> bool:
+        return self._scheduler.halting.is_by(letter.task_id)
+
     async def list(self, query: Query, after: Cursor | None, limit: int, max_scanned: int, *, payload: bool) -> Views:
         return await self._browsing.page(query, after, limit, max_scanned, payload=payload)
 
@@ -477,22 +492,6 @@ class Engine:
 
 def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]:
     return [task for task, answer in zip(ids, said, strict=True) if answer is Cancelled.CANCELLED]
-
-
-def _keep_stored(tasks: NewTasks, reply: bytes) -> None:
-    """Of the tasks of a repeat those that were stored the first time: a limit may have been another one then."""
-    indexes = indexes_of(reply)
-    if len(indexes) == len(tasks.rows):
-        return
-    _keep(tasks, np.flatnonzero(np.isin(tasks.rows.columns["index"], indexes)).tolist())
-
-
-def _keep(tasks: NewTasks, rows: Sequence[int]) -> None:
-    """These rows of it, and no other ones."""
-    delayed = set(tasks.delayed)
-    tasks.keys = {at: tasks.keys[row] for at, row in enumerate(rows) if row in tasks.keys}
-    tasks.delayed = [at for at, row in enumerate(rows) if row in delayed]
-    tasks.rows = tasks.rows.select(np.array(rows, dtype=np.intp))
 
 
 def _hash(namespace: str, request_id: str) -> bytes:

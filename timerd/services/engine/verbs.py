@@ -271,6 +271,14 @@ class Verbs(Protocol):
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
     ) -> Sequence[DeadLetter]: ...
 
+    async def purge_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> int:
+        """How many of them are gone."""
+        ...
+
+    def halts_its_key(self, letter: DeadLetter) -> bool:
+        """Whether its ordering key stands still because of it."""
+        ...
+
     async def redrive(
         self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int
     ) -> Sequence[bool | NotStored]:

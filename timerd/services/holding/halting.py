@@ -88,6 +88,10 @@ class Halting:
                 halt.ordering_key, halt.namespace, halt.queue,
             )  # fmt: skip
 
+    def is_by(self, task_id: bytes) -> bool:
+        """Whether a key stands still because of this dead letter."""
+        return self._keys.halts.of_task(task_id) is not None
+
     async def lives(self, task_ids: Sequence[bytes]) -> None:
         """These are dead no more: their keys go on."""
         for task_id in task_ids:

@@ -17,6 +17,7 @@ from timerd.core.taken import QueueKey
 from timerd.services.calls.replies import optional_timestamp, timestamp
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
+from timerd.services.health.canary import Canary
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.work.connected import ConnectedWorker, ConnectedWorkers
 from timerd.v1 import overview_service_pb2 as pb
@@ -49,6 +50,11 @@ class Activity:
         self._now_ms = now_ms
         self._broken = broken
         self._started_ms = now_ms()
+        self._canary: Canary | None = None
+
+    def tell_of(self, canary: Canary) -> None:
+        """This instance has one."""
+        self._canary = canary
 
     def report(self) -> pb.InstanceActivity:
         """Name and address are what the asking instance knows it by."""
@@ -68,6 +74,7 @@ class Activity:
             queues=self._queues(machines, now_ms),
             workers=[self._worker(number, streams[number]) for number in list(streams)[:MOST_WORKERS]],
             worker_count=len(streams),
+            canary=_canary(self._canary) if self._canary is not None else None,
         )
 
     def _queues(self, machines: Sequence[PartitionMachine], now_ms: int) -> Iterator[pb.QueueActivity]:
@@ -108,6 +115,11 @@ def _add_deliveries(shown: pb.QueueActivity, counted: QueueStats) -> None:
     shown.settled.update(counted.outcomes)
     shown.dead = counted.dead
     shown.lateness_counts.extend(counted.lateness.counts)
+
+
+def _canary(canary: Canary) -> pb.CanaryActivity:
+    interval_ms, age_ms = canary.settings.interval_ms, max(0, int(canary.age_s * 1000))
+    return pb.CanaryActivity(interval_ms=interval_ms, age_ms=age_ms, runs=canary.runs)
 
 
 def _worker(worker: ConnectedWorker) -> pb.WorkerActivity:

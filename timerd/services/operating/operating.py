@@ -26,7 +26,8 @@ from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.membership import Member
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
-from timerd.services.operating.inspect_service import Colleagues, drain
+from timerd.services.operating.colleagues import Colleagues
+from timerd.services.operating.inspect_service import drain
 from timerd.services.operating.partition_facts import bucket_entry, partition_info
 from timerd.services.operating.reporting import Reporting
 from timerd.services.schedules.zone_sweep import ZoneSweep

@@ -21,8 +21,9 @@ from timerd.services.calls.replies import timestamp
 from timerd.services.engine.engine import Engine
 from timerd.services.holding.membership import Membership
 from timerd.services.operating.activity import Activity
-from timerd.services.operating.inspect_service import Colleagues
+from timerd.services.operating.colleagues import Colleagues
 from timerd.v1 import overview_service_pb2 as pb
+from timerd.v1.timer_service_pb2 import Ledger
 
 MINUTE_MS = 60_000
 _FOR_EVER_MS = 1 << 62
@@ -33,6 +34,8 @@ PENDING_KEPT_MS = 30_000
 # Of estimates, for one answer: those of many queues are read in turn. A queue costs as much as so many rows besides.
 MOST_ROWS_READ, A_QUEUE_IN_ROWS = 2_500, 50
 LOAD_KEPT_MS = 5_000
+# The control rows of all that is kept are read for it.
+LEDGER_KEPT_MS = 60_000
 # Ranges of load that are kept; pages of many queues ask for one each.
 MOST_LOADS = 200
 QueueName = tuple[str, str]
@@ -66,6 +69,7 @@ class Overview:
         # What is still to come of a queue, and when that was read.
         self._pending: dict[QueueName, tuple[int, int]] = {}
         self._loads: dict[tuple[str, str, int, int], Loads] = {}
+        self._ledger: tuple[int, Ledger] | None = None
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
         return {"GetOverview": self.get_overview, "GetLoad": self.get_load}
@@ -95,7 +99,15 @@ class Overview:
             queues=queues,
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
             answered_by=self._membership.name,
+            ledger=await self._kept_ledger(now_ms),
         )
+
+    async def _kept_ledger(self, now_ms: int) -> Ledger | None:
+        """Where the store does not answer, that of before."""
+        if self._ledger is None or not 0 <= now_ms - self._ledger[0] < LEDGER_KEPT_MS:
+            with suppress(StoreUnavailable, StoreUnknown):
+                self._ledger = now_ms, Ledger(**(await self._engine.facts()).ledger)
+        return self._ledger[1] if self._ledger is not None else None
 
     async def _instance(self, name: str) -> pb.InstanceActivity | None:
         """None: it does not answer."""

@@ -29,7 +29,7 @@ _CYCLES = "/timerd.v1.CycleService/"
 _REGULATION = "/timerd.v1.RegulationService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "RescheduleBatch", "FireNow")
-_READS = ("Get", "Wait", "List", "Count")
+_READS = ("Get", "Wait", "Watch", "List", "Count")
 _SCHEDULE_CHANGES = (
     *("CreateSchedule", "CreateScheduleBatch", "TriggerSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule"),
     *("DeleteSchedule", "PruneSchedules", "CreateBackfill", "CancelBackfill"),
@@ -48,7 +48,7 @@ _OF_AUTOSCALERS = ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")
 NEEDED = {
     **{f"{_TIMER}{name}": (SCHEDULE,) for name in _CHANGES},
     **{f"{_TIMER}{name}": (SCHEDULE, INSPECT, VIEW) for name in _READS},
-    **{f"{_TIMER}{name}": (OPERATE,) for name in ("Purge", "Redrive", *_OF_THE_SERVER)},
+    **{f"{_TIMER}{name}": (OPERATE,) for name in ("Purge", "PurgeDeadLetters", "Redrive", *_OF_THE_SERVER)},
     **{f"{_TIMER}{name}": (OPERATE, INSPECT, VIEW) for name in ("ListDeadLetters",)},
     **{f"{_SCHEDULES}{name}": (SCHEDULE,) for name in _SCHEDULE_CHANGES},
     **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT, VIEW) for name in _SCHEDULE_READS},

@@ -25,7 +25,8 @@ from timerd.services.transport.status import Context, abort, problem_of
 
 _TIMER = "/timerd.v1.TimerService/"
 AUDITED = {
-    *(f"{_TIMER}{name}" for name in ("Purge", "Redrive", "DrainInstance", "AnnounceLoad", "SweepZones")),
+    *(f"{_TIMER}{name}" for name in ("Purge", "PurgeDeadLetters", "Redrive")),
+    *(f"{_TIMER}{name}" for name in ("DrainInstance", "AnnounceLoad", "SweepZones")),
     *(f"/timerd.v1.RegulationService/{name}" for name in ("SetMode", "PutQueue", "PutLimit", "DeleteLimit", "SkipKey")),
 }
 # Of a text within a request or a reply.

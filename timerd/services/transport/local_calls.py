@@ -1,4 +1,4 @@
-"""Unary calls that came by another way than gRPC (HTTP), led through the same interceptors to the same services: who
+"""Calls that came by another way than gRPC (HTTP), led through the same interceptors to the same services: who
 may not do it there may not do it here, and what is refused is refused in the same words."""
 
 from __future__ import annotations
@@ -71,6 +71,21 @@ class LocalContext:
         raise CallFailure(code, details, trailing_metadata)
 
 
+class LocalStream(LocalContext):
+    """As LocalContext, of a call that is answered with a stream: each reply goes to `write`."""
+
+    def __init__(self, caller: Caller, write: Callable[[Message], Awaitable[None]]) -> None:
+        super().__init__(caller)
+        self._write = write
+
+    async def write(self, reply: Message) -> None:
+        """Raises CallFailure where the caller is gone."""
+        try:
+            await self._write(reply)
+        except ConnectionError as gone:
+            raise CallFailure(grpc.StatusCode.CANCELLED, "The caller is gone.") from gone
+
+
 async def failure_of(error: Exception) -> CallFailure:
     """As the services say it; what is no mistake of the caller is logged."""
     try:
@@ -100,14 +115,23 @@ class LocalCalls:
 
     async def call(self, method: str, request: bytes, context: LocalContext) -> Message:
         """`method` as gRPC writes it, `/service/method`. Raises CallFailure."""
+        reply = await self._answered(method, request, context, is_stream=False)
+        assert isinstance(reply, Message)
+        return reply
+
+    async def stream(self, method: str, request: bytes, context: LocalStream) -> None:
+        """Until its end, with each reply written as it comes. Raises CallFailure."""
+        await self._answered(method, request, context, is_stream=True)
+
+    async def _answered(self, method: str, request: bytes, context: LocalContext, *, is_stream: bool) -> object:
         if not self._is_open:
             away = "The server is starting or going away: repeat the call in a moment."
             raise await failure_of(Unavailable(away, "DRAINING", retry_after_ms=1_000))
         handler: Any = await self._handler(method, context)
+        if handler.request_streaming or handler.response_streaming is not is_stream:
+            raise CallFailure(grpc.StatusCode.UNIMPLEMENTED, f"{method} is a stream, which needs gRPC.")
         message = handler.request_deserializer(request) if handler.request_deserializer else request
-        reply = await behaviour_of(handler)(message, cast(Context, context))
-        assert isinstance(reply, Message)
-        return reply
+        return await behaviour_of(handler)(message, cast(Context, context))
 
     async def _handler(self, method: str, context: LocalContext) -> Handler:
         details = cast(grpc.HandlerCallDetails, _Details(method, context.invocation_metadata()))
@@ -116,8 +140,6 @@ class LocalCalls:
             raise CallFailure(
                 grpc.StatusCode.UNIMPLEMENTED, f"There is no method {method}: see the .proto files for those."
             )
-        if found.request_streaming or found.response_streaming:
-            raise CallFailure(grpc.StatusCode.UNIMPLEMENTED, f"{method} is a stream, which needs gRPC.")
         handler: Handler = found
         return handler
 

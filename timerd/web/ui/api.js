@@ -47,6 +47,35 @@ export function change(service, method, request) {
   return call(service, method, { requestId, requestTime: new Date().toISOString(), ...request });
 }
 
+/** Lines of JSON as they come, until their end or `signal`; a CallError where the server says why there are no more. */
+export async function follow(path, onLine, signal) {
+  const token = sessionStorage.getItem(TOKEN);
+  let rest = "";
+  const read = (text) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop();
+    for (const line of lines.filter(Boolean)) {
+      const said = JSON.parse(line);
+      if (said.code) throw new CallError(said.code, said.message);
+      onLine(said);
+    }
+  };
+  let reply;
+  try {
+    reply = await fetch(new URL(path, BASE), { headers: token ? { authorization: `Bearer ${token}` } : {}, signal });
+    if (reply.ok) {
+      const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (let part = await reader.read(); !part.done; part = await reader.read()) read(part.value);
+      return;
+    }
+  } catch (error) {
+    if (error instanceof CallError) throw error;
+    throw new CallError("unavailable", "The server does not answer. This page goes on asking.");
+  }
+  const body = await reply.json().catch(() => ({}));
+  throw new CallError(body.code || "unknown", body.message || `HTTP ${reply.status}`);
+}
+
 export async function readJson(path) {
   const reply = await fetch(new URL(path, BASE));
   return reply.json();

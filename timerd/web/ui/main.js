@@ -4,6 +4,7 @@ import { readJson, setToken } from "./api.js";
 import { link, route } from "./places.js";
 import { Cluster } from "./pages/cluster.js";
 import { DeadLetters } from "./pages/dead_letters.js";
+import { Live } from "./pages/live.js";
 import { Overview, useOverview } from "./pages/overview.js";
 import { Queue, Queues } from "./pages/queues.js";
 import { Schedules, ScheduleView } from "./pages/schedules.js";
@@ -14,6 +15,7 @@ const PAGES = [
   ["", "Overview", Overview],
   ["queues", "Queues", Queues],
   ["tasks", "Tasks", Tasks],
+  ["live", "Live", Live],
   ["dead", "Dead letters", DeadLetters],
   ["schedules", "Schedules", Schedules],
   ["workers", "Workers", Workers],

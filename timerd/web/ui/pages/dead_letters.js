@@ -1,9 +1,9 @@
 // Tasks that used up their attempts, and their second life.
-import { html, useState } from "../vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { call, change, usePoll } from "../api.js";
 import { link } from "../places.js";
 import { Action, Failure, Table } from "../parts.js";
-import { instant, relative, whole } from "../words.js";
+import { instant, number, relative, whole } from "../words.js";
 
 /** The last line of an error says what it was, those before it where. */
 function Trouble({ error }) {
@@ -12,7 +12,69 @@ function Trouble({ error }) {
   return lines.length < 2 ? last : html`<details><summary>${last}</summary><pre tabindex="0">${error}</pre></details>`;
 }
 
-export function DeadLetters({ query, namespace, mayAct }) {
+// In one go: a purge of more is begun anew.
+const MOST_PURGED = 10_000;
+
+/** Page by page: {purged, halting, isAll}. */
+async function purgePages(ask, request) {
+  const sums = { purged: 0, halting: 0, isAll: false };
+  let token = "";
+  do {
+    const reply = await ask("TimerService", "PurgeDeadLetters", { ...request, pageToken: token });
+    sums.purged += number(reply.purged);
+    sums.halting += number(reply.halting);
+    token = reply.nextPageToken || "";
+  } while (token && sums.purged < MOST_PURGED);
+  return { ...sums, isAll: !token };
+}
+
+/** First it is said how many would go, which changes nothing. Who wants that types the number. */
+function Purge({ queue, namespace, overview, done }) {
+  const box = useRef(null);
+  const field = useRef(null);
+  const [found, setFound] = useState(null);
+  const [state, setState] = useState({ busy: false, error: "" });
+  const surely = async (work) => {
+    setState({ busy: true, error: "" });
+    try {
+      await work();
+      setState({ busy: false, error: "" });
+    } catch (error) {
+      setState({ busy: false, error: error.message });
+    }
+  };
+  const look = () => {
+    setFound(null);
+    box.current.showModal();
+    // What dies from here on was not counted, and stays.
+    const request = { namespace, queue, endTime: overview.found?.engineTime || new Date().toISOString() };
+    return surely(async () => setFound({ request, ...(await purgePages(call, request)) }));
+  };
+  const go = (event) => {
+    event.preventDefault();
+    return surely(async () => {
+      if (number(field.current.value.replaceAll(",", "")) !== found.purged) throw new Error(`This is not ${whole(found.purged)}: nothing was removed.`);
+      const { purged } = await purgePages(change, { ...found.request, force: true });
+      box.current.close();
+      done(`${whole(purged)} are gone for good.`);
+    });
+  };
+  useEffect(() => () => box.current?.close(), []);
+  const of = queue ? `of ${queue}` : `of all queues of the namespace ${namespace}`;
+  return html`<button onClick=${look}>Purge</button>
+    <dialog ref=${box} aria-label="Purge"><form onSubmit=${go}>
+      ${found
+        ? html`<p>${whole(found.purged)} dead letters ${of} would be removed for good${found.isAll ? "" : ", and others after these"}. So far nothing was.</p>
+          ${found.halting > 0 && html`<p>${whole(found.halting)} stay, for their ordering keys stand still: redrive or skip them.</p>`}
+          ${found.purged > 0 && html`<p><label>Type ${whole(found.purged)} to remove them <input ref=${field} autocomplete="off" required /></label></p>`}`
+        : html`<p>${state.error ? "" : "Counting..."}</p>`}
+      ${state.error && html`<p class="bad" role="alert">${state.error}</p>`}
+      <div class="actions">${found?.purged > 0 && html`<button class="main" disabled=${state.busy}>Remove for good</button>`}
+      <button type="button" onClick=${() => box.current.close()}>Leave it</button></div>
+    </form></dialog>`;
+}
+
+export function DeadLetters({ query, namespace, overview, mayAct }) {
   const queue = query.get("queue") || "";
   const page = query.get("page") || "";
   const [said, setSaid] = useState("");
@@ -38,7 +100,8 @@ export function DeadLetters({ query, namespace, mayAct }) {
   return html`<h1>Dead letters</h1>
     <form class="row" onSubmit=${choose}><label>queue<input name="queue" value=${queue} /></label><button class="main">Look</button></form>
     <${Failure} error=${error} />${said && html`<p class="notice" role="status">${said}</p>`}
-    ${mayAct && queue && letters.length > 0 && html`<div class="actions"><${Action} title="Redrive 1,000" question=${`The first 1,000 dead letters of ${queue} begin anew, with all of their attempts. ${whole(letters.length)} of them are shown below.`} done=${done} act=${() => redrive({ queue, maxRedriven: 1000 })} /></div>`}
+    ${mayAct && letters.length > 0 && html`<div class="actions">${queue && html`<${Action} title="Redrive 1,000" question=${`The first 1,000 dead letters of ${queue} begin anew, with all of their attempts. ${whole(letters.length)} of them are shown below.`} done=${done} act=${() => redrive({ queue, maxRedriven: 1000 })} />`}
+      <${Purge} queue=${queue} namespace=${namespace} overview=${overview} done=${done} /></div>`}
     <${Table} caption="The first to die first" rows=${letters} empty="None." columns=${[
       { title: "task", id: true, value: (letter) => html`<a href=${link("task", letter.task.taskId)}>${letter.task.key || `${letter.task.taskId.slice(0, 22)}…`}</a>` },
       { title: "queue", value: (letter) => letter.task.queue },

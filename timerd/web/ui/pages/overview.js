@@ -82,6 +82,8 @@ export function Overview({ overview, namespace }) {
     ${wrong.map((sentence) => html`<p class="notice" role="status">${sentence}</p>`)}
     <${Strip} figures=${figures} />
     <p class="quiet">${found.instances?.length === 1 ? "Of one instance" : `Of ${found.instances?.length || 0} instances together`}: counters since the start, rates of the last minute.</p>
+    <${Canary} instances=${found.instances || []} />
+    <${Books} ledger=${found.ledger} />
     <h2>The next hour</h2>
     ${load ? html`<${HourMap} load=${load} />` : html`<p class="quiet">Asking...</p>`}
     <h2>Busiest queues</h2>
@@ -95,17 +97,39 @@ export function Overview({ overview, namespace }) {
     ]} />`;
 }
 
+/** Whether what was stored has a known end, by the control rows of what is kept. */
+function Books({ ledger }) {
+  if (!ledger) return null;
+  const ends = ["acked", "cancelled", "moved", "carried", "expired", "dead", "purged"].filter((name) => number(ledger[name]));
+  const sums = ends.map((name) => `${whole(ledger[name])} ${name}`);
+  const unexplained = number(ledger.unexplained);
+  return html`<p class=${unexplained ? "notice" : "quiet"}>Ledger: ${whole(ledger.inserted)} rows that ended = ${sums.join(" + ") || "0"} + <strong class=${unexplained ? "bad" : "good"}>${whole(unexplained)} unexplained</strong>, in the history that is kept.</p>`;
+}
+
+/** Of the instance whose last canary, a task that it gives itself, came through the longest ago. */
+function Canary({ instances }) {
+  const [last] = instances.filter((each) => each.canary).sort((a, b) => number(b.canary.ageMs) - number(a.canary.ageMs));
+  if (!last) return null;
+  const ago = html`<strong class=${isLate(last.canary) ? "bad" : "good"}>${span(number(last.canary.ageMs))} ago</strong>`;
+  return html`<p class="quiet">Canary: the last one came through ${ago}${instances.length > 1 ? `, on ${last.name}` : ""}.</p>`;
+}
+
+// Each may take 15 s on its three ways.
+const isLate = (each) => number(each.ageMs) > 2 * number(each.intervalMs) + 15_000;
+
 const busiest = (queues) =>
   [...queues].sort((a, b) => number(b.due) - number(a.due) || number(b.pending) - number(a.pending)).slice(0, 10);
 
 function sentences(found, health) {
   const silent = (found.silent || []).map((name) => `The instance ${name} does not answer: its figures are missing here.`);
   const broken = sum(found.instances || [], "schedulesBroken");
+  const stuck = (found.instances || []).filter((each) => each.canary && isLate(each.canary));
   const idle = (found.queues || []).filter((queue) => number(queue.due) && !number(queue.workers));
   return [
     ...silent,
     ...Object.values(health?.wrong || {}).flatMap((reasons) => Object.values(reasons)),
     ...(broken ? [`${broken} schedules cannot go on: see Schedules, state BROKEN.`] : []),
+    ...stuck.map((each) => `No canary of ${each.name} has come through for ${span(number(each.canary.ageMs))}: it may not fire what callers give it.`),
     ...idle.map((queue) => `The queue ${queue.queue} has no worker, and ${whole(queue.due)} due.`),
   ];
 }

@@ -1,0 +1,93 @@
+"""A part of an id that was printed here names it; the server is not asked what it could mean."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Terminal
+from timerd.commands.failures import WrongInput
+from timerd.commands.recent_ids import MOST_KEPT, IdSource, file_of_ids, remember, short_of, whole_id
+from timerd.testing import Server
+
+HERE, THERE = IdSource("127.0.0.1:7400", "default"), IdSource("127.0.0.1:7400", "shop")
+ONE = "AQAAAaIhkK-gAABgQOOCjyNbUQCmecf9HKXb_PJ501EAAAAAaCe2e9w1M7k"
+TWO = "AQAAAaIhkK-gAABgQOOCjyNbUQCmecf9HKXb_PJ501EAAAABaCe2e9w1M7k"
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path
+
+
+def test_what_is_shown_short_tells_tasks_of_one_call_apart() -> None:
+    remember(HERE, [ONE, TWO])
+    assert short_of(ONE) != short_of(TWO)
+    assert [whole_id(HERE, short_of(each)) for each in (ONE, TWO)] == [ONE, TWO]
+    assert short_of("A1") == "A1"
+
+
+def test_a_beginning_that_only_one_has_is_enough_and_others_are_listed() -> None:
+    remember(HERE, [ONE, TWO])
+    assert whole_id(HERE, ONE[:-11]) == ONE
+    with pytest.raises(WrongInput) as ambiguous:
+        whole_id(HERE, ONE[:20])
+    assert str(ambiguous.value).splitlines() == [
+        f"2 ids that were printed here have '{ONE[:20]}' in them. Give more of one:",
+        f"  {TWO}",
+        f"  {ONE}",
+    ]
+
+
+def test_what_was_printed_of_another_namespace_or_server_is_not_meant() -> None:
+    remember(THERE, [ONE])
+    remember(HERE, [TWO])
+    assert whole_id(HERE, ONE[:20]) == TWO
+    assert whole_id(IdSource("other:7400", "default"), ONE[:20]) == ONE[:20]
+
+
+def test_an_id_that_is_whole_or_unknown_or_too_short_is_taken_as_it_is() -> None:
+    remember(HERE, [TWO])
+    for text in (ONE, "A1", "nowhere", ONE[:3]):
+        assert whole_id(HERE, text) == text
+
+
+def test_only_so_many_are_kept_and_what_was_printed_again_is_the_last() -> None:
+    ids = [f"{number:05}-{'x' * 53}" for number in range(MOST_KEPT)]
+    remember(HERE, [ONE])
+    remember(HERE, ids[:-1])
+    remember(HERE, [ONE])
+    remember(HERE, ids[-1:])
+    lines = file_of_ids().read_text().splitlines()
+    assert (len(lines), lines[-1]) == (MOST_KEPT, f"127.0.0.1:7400 default {ids[-1]}")
+    assert whole_id(HERE, short_of(ONE)) == ONE
+    assert whole_id(HERE, ids[0][:8]) == ids[0][:8]
+
+
+def test_where_nothing_can_be_written_nothing_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "no-folder"
+    file.write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(file))
+    remember(HERE, [ONE])
+    assert whole_id(HERE, ONE[:20]) == ONE[:20]
+
+
+def test_commands_take_a_part_of_what_a_table_has_shown(terminal: Terminal, whole: Server, state: Path) -> None:
+    terminal("schedule", "mails", "hello", "--at", "2030-01-01T01:00:00Z")
+    found = re.search(r"\S{59}", terminal("list").out)
+    assert found is not None
+    part = short_of(found.group())
+    assert found.group() in terminal("get", part).out
+    assert terminal("explain", part).code == 0
+    assert found.group() in terminal("fire-now", part).out
+    assert "CANCELLED" in terminal("cancel", part).out
+    assert (state / "timerd" / "ids").stat().st_mode & 0o077 == 0
+
+
+def test_what_is_printed_for_programs_is_not_remembered(terminal: Terminal, whole: Server, state: Path) -> None:
+    terminal("schedule", "mails", "hello", "--at", "2030-01-01T01:00:00Z", "--json")
+    assert terminal("list", "-o", "name").out
+    assert not (state / "timerd" / "ids").exists()
