@@ -80,7 +80,12 @@ class DeliveryEvent:
 
     @classmethod
     def of(cls, message: pb.DeliveryEvent) -> DeliveryEvent:
-        """It says what the message `message` says, and by `is_resumed` that the connection was lost before."""
+        """It says what a message says.
+
+        Args:
+            message: one of the stream.
+            is_resumed: whether the connection was lost before it.
+        """
         kind, again = DeliveryEventKind(message.kind), message.HasField("next_attempt_time")
         return cls(
             time=datetime_of_ms(ms_of_timestamp(message.time)),
