@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.outbox.made import schedule
-from tests.outbox.test_commands import FAR_MS, put, status
+from tests.outbox.typed import FAR_MS, put, status
 from tests.process.children import Server, run_cli
 from tests.process.waiting import until
 from timerd.client import NotFound, SyncClient

@@ -80,12 +80,7 @@ class DeliveryEvent:
 
     @classmethod
     def of(cls, message: pb.DeliveryEvent) -> DeliveryEvent:
-        """It says what a message says.
-
-        Args:
-            message: one of the stream.
-            is_resumed: whether the connection was lost before it.
-        """
+        """It says what the message `message` says."""
         kind, again = DeliveryEventKind(message.kind), message.HasField("next_attempt_time")
         return cls(
             time=datetime_of_ms(ms_of_timestamp(message.time)),
@@ -120,7 +115,12 @@ class Watched:
 
     @classmethod
     def of(cls, message: pb.WatchResponse, is_resumed: bool) -> Watched:
-        """It says what the message `message` says."""
+        """It says what a message says.
+
+        Args:
+            message: one of the stream.
+            is_resumed: whether the connection was lost before it.
+        """
         events = tuple(map(DeliveryEvent.of, message.events))
         return cls(events, message.left_out, tuple(message.silent), is_resumed)
 
