@@ -38,6 +38,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.model.pushback import Pushback
 from timerd.services.dispatch.due_looks import DueLooks
+from timerd.services.dispatch.interrupting import Interrupting
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
 from timerd.services.engine.verbs import Firing
@@ -91,6 +92,7 @@ class Delivery:
         self._limits = Limits((Credit(machine.wanted), self._send_hold, pacing, self._quantum, *limits))
         self._looks = DueLooks(self.machine, firing)
         self._sinks: dict[int, Sink] = {}
+        self._interrupting = Interrupting(machine.interrupts, self._sinks, firing)
         self._next_number = 1
         # Queues that a sink takes the backlog of.
         self._backlogs: set[QueueKey] = set()
@@ -233,6 +235,7 @@ class Delivery:
     def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())
         self._firing.leased(held.until)
+        self._interrupting.repeat(sink, tokens, held)
         return held.lost
 
     def report(self, sink: Settler, token: bytes, progress: str) -> None:

@@ -254,6 +254,9 @@ class SchedulerFiring:
         state = await self._elsewhere.ended_as(token.partition, token.key)
         return None if state is State.DEAD else state
 
+    async def state_of(self, token: AckToken) -> State:
+        return await self._elsewhere.ended_as(token.partition, token.key)
+
     def waiting_in(self, partition: Partition) -> set[bytes]:
         """Delivery ids of what workers have and whose rows were carried there."""
         return self._redelivery_guard.waiting_in(partition)
