@@ -120,12 +120,12 @@ class Polls:
 
     def interrupted(self, namespace: str, tokens: Sequence[bytes]) -> list[pb.Interrupt]:
         """After `extend`: what has been said of these until now."""
-        said: dict[pb.InterruptReason, list[bytes]] = {}
+        found: list[pb.Interrupt] = []
         for token in tokens:
             stream = self._holders.get(token)
             if stream is not None and stream.namespace == namespace and token in stream.interrupted:
-                said.setdefault(stream.interrupted[token], []).append(token)
-        return [pb.Interrupt(ack_tokens=b"".join(some), reason=reason) for reason, some in said.items()]
+                found.append(pb.Interrupt(ack_tokens=token, reason=stream.interrupted[token]))
+        return found
 
     def report(self, namespace: str, progress: Mapping[bytes, str]) -> None:
         """By ack token; after `extend`. Of what is lost it is not kept."""
