@@ -13,7 +13,8 @@ from timerd.core.dispatch import Interrupts
 from timerd.testing import Cluster
 from timerd.worker import Delivery, InterruptReason
 
-TASKS = 12
+# The first two are in hand for more than ten minutes in the end.
+TASKS, OLD = 6, 2
 
 
 class Work:
@@ -42,7 +43,7 @@ class Work:
         for n in range(TASKS):
             task = await self._cluster.client("a").schedule("exports", b"%d" % n, delay=60 + n * 120)
             self.ids[b"%d" % n] = task.id
-        await self._cluster.advance(minutes=26)
+        await self._cluster.advance(minutes=14)
         assert self.begun == dict.fromkeys(self.ids, 1)
 
     async def cancel(self) -> None:
@@ -63,16 +64,16 @@ async def cluster() -> AsyncIterator[Cluster]:
 async def test_wherever_the_task_is_held_its_worker_is_told(cluster: Cluster) -> None:
     work = Work(cluster)
     await work.begin()
-    assert cluster.instances["a"].node.delivery.in_flight >= TASKS - 8, "not where their worker is"
+    assert cluster.instances["a"].node.delivery.in_flight, "not where their worker is"
     await work.cancel()
     await cluster.settle()
-    young = dict.fromkeys((b"%d" % n for n in range(8, TASKS)), InterruptReason.CANCELLED)
+    young = dict.fromkeys((b"%d" % n for n in range(OLD, TASKS)), InterruptReason.CANCELLED)
     assert young.items() <= work.reasons.items()
     # What a worker has for ten minutes may have another holder by then, who hears of the worker when it extends.
     await cluster.advance(seconds=2)
     assert work.reasons == dict.fromkeys(work.ids, InterruptReason.CANCELLED)
     assert await work.states() == {TaskState.CANCELLED}
-    await cluster.advance(hours=2)
+    await cluster.advance(minutes=5)
     assert set(work.begun.values()) == {1}
 
 
@@ -101,7 +102,7 @@ async def test_when_the_instance_that_knows_of_it_is_gone_the_store_is_asked(
         await cluster.kill("a")
     await cluster.advance(minutes=2)
     assert work.reasons == dict.fromkeys(work.ids, InterruptReason.CANCELLED)
-    await cluster.advance(hours=2)
+    await cluster.advance(minutes=5)
     assert set(work.begun.values()) == {1}
     client = cluster.client("b")
     assert {(await client.get(task)).state for task in work.ids.values()} == {TaskState.CANCELLED}

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from tests.fundamentals.conftest import Inbox
-from timerd.client import CancelOutcome, Client, InvalidTask, TaskState
+from timerd.client import CancelOutcome, Client, InvalidTask, TaskState, TimerdError
 from timerd.model.errors import Overloaded
 from timerd.testing import Server
+from timerd.v1 import timer_service_pb2 as pb
 from timerd.worker import Delivery, Reject
 
 MINUTE = timedelta(minutes=1)
@@ -137,4 +138,8 @@ async def test_a_wait_that_is_none_cancels_nothing(server: Server, client: Clien
     for wrong in (601, timedelta(hours=1), -1, "soon"):
         with pytest.raises(InvalidTask):
             await client.cancel(task.id, wait=wrong)  # type: ignore[arg-type]
+    request = pb.CancelRequest(task_id=task.id)
+    request.wait.FromSeconds(601)
+    with pytest.raises(TimerdError, match="wait is 601 s: use 0 to 600 s, and repeat the call"):
+        await client._calls("Cancel", request, pb.CancelResponse)
     assert (await client.get(task.id)).state is TaskState.PENDING

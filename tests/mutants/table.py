@@ -9,6 +9,7 @@ from tests.mutants import (
     of_expiry,
     of_fairness,
     of_hinting,
+    of_interrupts,
     of_load,
     of_outbox,
     of_recurrence,
@@ -36,4 +37,5 @@ MUTANTS = (
     *of_recurrence.MUTANTS,
     *of_outbox.MUTANTS,
     *of_expiry.MUTANTS,
+    *of_interrupts.MUTANTS,
 )
