@@ -18,7 +18,7 @@ TASKS, OLD = 6, 2
 
 
 class Work:
-    """A handler that is at it for an hour, by a worker of the instance "b". Those that are in hand for less than ten minutes are
+    """A handler that is at it for an hour, by a worker of the instance "b". What is in hand for less than ten minutes is
     held by "a"."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -14,6 +14,7 @@ from tests.sdk.converting import convert, until_gone
 from tests.sdk.fake_server import FakeServer, deliver_of, split, token_of
 from tests.sdk.worker_rig import ACK, NACK, running
 from timerd import Delivery, Interrupted, Worker
+from timerd.commands.execution import execute
 from timerd.v1 import work_service_pb2 as wk
 from timerd.worker import InterruptReason
 
@@ -237,6 +238,23 @@ async def test_a_process_is_ended_even_one_that_does_not_obey(server: FakeServer
         await server.work.until(lambda: server.work.tokens(ACK) == [token_of(1)])
     assert "was cancelled" in server.work.settles[0].error
     assert int(file.read_text().split(" ")[0]) not in (pid, os.getpid())
+
+
+@pytest.mark.process
+async def test_a_command_is_killed_with_all_that_it_has_started(server: FakeServer, tmp_path: Path) -> None:
+    worker = Worker(server.target)
+
+    @worker.on("q")
+    async def run(delivery: Delivery) -> None:
+        await execute(f"cd {tmp_path}; sleep 60 & echo $! >pid; sleep 60", delivery, keep_stdout_clean=False)
+
+    async with running(worker):
+        server.work.put(deliver_of("q", [b""]))
+        while not ((tmp_path / "pid").exists() and (tmp_path / "pid").read_text()):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        interrupt(server, 0)
+        await server.work.until(lambda: server.work.tokens(NACK) == [token_of(0)])
+        await until_gone(int((tmp_path / "pid").read_text()))
 
 
 async def test_tokens_are_those_that_were_delivered(server: FakeServer) -> None:
