@@ -18,8 +18,8 @@ TASKS, OLD = 6, 2
 
 
 class Work:
-    """A handler that is at it for an hour, by a worker of the instance "b". What is in hand for less than ten minutes is
-    held by "a"."""
+    """A handler that is at it for an hour, by a worker of the instance "b". What is in hand for less than ten minutes
+    is held by "a"."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.begun: dict[bytes, int] = {}

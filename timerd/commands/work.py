@@ -42,8 +42,8 @@ async def work(
 
     The command gets the payload on stdin, and TIMERD_TASK_ID, TIMERD_DELIVERY_ID, TIMERD_ATTEMPT and TIMERD_FIRE_TIME.
     Exit code 0 = done, 65 = hopeless (dead letter), any other = try again; the end of its stderr is kept as the error.
-    What it leaves in the background goes on by itself. At a time-out, and when its task is cancelled, it is killed with all
-    that it started.
+    What it leaves in the background goes on by itself. At a time-out, and when its task is cancelled, it is killed with
+    all that it started.
     """
     from timerd.sdk.working import run_until_signalled
     from timerd.worker import Worker
