@@ -114,6 +114,17 @@ async def test_a_server_that_starts_anew_knows_it_from_the_store(
     assert inbox.attempts == [1]
 
 
+async def test_who_has_received_it_by_a_call_hears_of_it_when_it_extends(server: Server, client: Client) -> None:
+    """What it says of the task still counts."""
+    task = await client.schedule("mails", b"x", delay=0)
+    [received] = await client.receive("mails", wait=5)
+    assert await client.cancel(task.id) is CancelOutcome.IN_FLIGHT
+    extended = await client.extend(received)
+    assert (extended, extended.interrupted) == (set(), {received.delivery_id: InterruptReason.CANCELLED})
+    await client.finish(received)
+    assert (await client.get(task.id)).state is TaskState.ACKED
+
+
 async def test_one_that_expires_in_hand_ends_as_expired(server: Server, client: Client, inbox: Inbox) -> None:
     """Its worker ends it by the deadline that came with it."""
     work = inbox.after = Work(server)
