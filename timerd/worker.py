@@ -31,6 +31,9 @@ from timerd.sdk.transport import (
 from timerd.sdk.values import (
     LONGEST_WIRE_SPAN,
     Delivery,
+    Interrupted,
+    Interruption,
+    InterruptReason,
     InvalidTask,
     Occurrence,
     OccurrenceReason,
@@ -153,7 +156,13 @@ class Worker:
         self._is_stopped_before = False
 
     def on(
-        self, queue: str, *, concurrency: int = 16, timeout: Span | None = None, isolation: str = ""
+        self,
+        queue: str,
+        *,
+        concurrency: int = 16,
+        timeout: Span | None = None,
+        isolation: str = "",
+        shield: bool = False,
     ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator registers a handler for the tasks of a queue: `@worker.on("mails")`.
 
@@ -172,6 +181,8 @@ class Worker:
             isolation: "process" has each call done by a process of its own, which can be ended whatever it is at. Its
                 module is imported there, so a program's own start stands under `if __name__ == "__main__"`. Default
                 none.
+            shield: an interrupt (the task was cancelled, say) ends no call of the handler, which may look at
+                `delivery.interrupted`. Default not: a coroutine is cancelled, and a process is ended.
 
         Raises:
             InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a
@@ -184,7 +195,7 @@ class Worker:
         def register(handler: AnyHandler) -> AnyHandler:
             check_handler(handler, queue, "delivery")
             called = isolated(handler, queue, isolation)
-            self._add(SingleLane(queue, called, at_once, self._tracing, timeout_s))
+            self._add(SingleLane(queue, called, at_once, self._tracing, timeout_s, shield=shield))
             return handler
 
         return register
@@ -197,6 +208,7 @@ class Worker:
         concurrency: int = 1,
         timeout: Span | None = None,
         isolation: str = "",
+        shield: bool = False,
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
         """The decorator registers a handler that takes a list of deliveries of a queue.
 
@@ -212,6 +224,7 @@ class Worker:
             timeout: how long a call may take in all, as for `on`. Default what is left of the attempt of which least
                 is.
             isolation: as for `on`.
+            shield: as for `on`. A call is ended only when all of its deliveries were interrupted.
 
         Raises:
             InvalidTask: as for `on`.
@@ -223,7 +236,7 @@ class Worker:
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             check_handler(handler, queue, "list of deliveries")
             called: BatchHandler = isolated(handler, queue, isolation)
-            self._add(BatchLane(queue, called, size, at_once, self._tracing, timeout_s))
+            self._add(BatchLane(queue, called, size, at_once, self._tracing, timeout_s, shield=shield))
             return handler
 
         return register
@@ -457,6 +470,9 @@ def _at_least_one(value: int, field: str) -> int:
 __all__ = [
     "ConnectOptions",
     "Delivery",
+    "InterruptReason",
+    "Interrupted",
+    "Interruption",
     "Occurrence",
     "OccurrenceReason",
     "OrderFence",

@@ -249,6 +249,8 @@ async def test_leases_of_tasks_from_elsewhere_are_extended() -> None:
         assert cluster.in_flight("AB") == [0, 1]
         await cluster.advance(2_200)
         assert cluster.in_flight("AB") == [0, 0], "it was not extended in time"
+        lost = pb.Interrupt(ack_tokens=sent.ack_tokens, reason=pb.INTERRUPT_REASON_LOST)
+        assert (await worker.next()).interrupt == lost
         await worker.extend(sent.ack_tokens)
         assert (await worker.next()).extended.lost == sent.ack_tokens
 

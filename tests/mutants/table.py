@@ -10,6 +10,7 @@ from tests.mutants import (
     of_expiry,
     of_fairness,
     of_hinting,
+    of_interrupts,
     of_load,
     of_outbox,
     of_pools,
@@ -44,4 +45,5 @@ MUTANTS = (
     *of_expiry.MUTANTS,
     *of_watching.MUTANTS,
     *of_dead_letters.MUTANTS,
+    *of_interrupts.MUTANTS,
 )

@@ -161,6 +161,9 @@ class FakeFiring:
         await self._durable()
         return self.states.get(token.key.digest)
 
+    async def state_of(self, token: AckToken) -> State:
+        return self.states.get(token.key.digest, State.PENDING)
+
     def settling(self, settlement: Settlement, now_ms: int) -> list[bytes]:
         """Nothing that is open waits elsewhere here."""
         acked = [*settlement.late.values()]

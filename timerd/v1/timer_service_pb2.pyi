@@ -138,18 +138,20 @@ class ScheduleBatchResponse(_message.Message):
     def __init__(self, stored: _Optional[int] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., results: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., fire_at_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_id", "key", "request_time")
+    __slots__ = ("namespace", "request_id", "task_id", "key", "request_time", "wait")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_id: str
     key: str
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    wait: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class CancelResponse(_message.Message):
     __slots__ = ("outcome",)

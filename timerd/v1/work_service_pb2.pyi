@@ -27,6 +27,13 @@ class OccurrenceReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OCCURRENCE_REASON_CATCH_UP: _ClassVar[OccurrenceReason]
     OCCURRENCE_REASON_TRIGGER: _ClassVar[OccurrenceReason]
     OCCURRENCE_REASON_BACKFILL: _ClassVar[OccurrenceReason]
+
+class InterruptReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INTERRUPT_REASON_UNSPECIFIED: _ClassVar[InterruptReason]
+    INTERRUPT_REASON_CANCELLED: _ClassVar[InterruptReason]
+    INTERRUPT_REASON_EXPIRED: _ClassVar[InterruptReason]
+    INTERRUPT_REASON_LOST: _ClassVar[InterruptReason]
 SETTLE_ACTION_UNSPECIFIED: SettleAction
 SETTLE_ACTION_ACK: SettleAction
 SETTLE_ACTION_NACK: SettleAction
@@ -37,6 +44,10 @@ OCCURRENCE_REASON_SCHEDULE: OccurrenceReason
 OCCURRENCE_REASON_CATCH_UP: OccurrenceReason
 OCCURRENCE_REASON_TRIGGER: OccurrenceReason
 OCCURRENCE_REASON_BACKFILL: OccurrenceReason
+INTERRUPT_REASON_UNSPECIFIED: InterruptReason
+INTERRUPT_REASON_CANCELLED: InterruptReason
+INTERRUPT_REASON_EXPIRED: InterruptReason
+INTERRUPT_REASON_LOST: InterruptReason
 
 class WorkRequest(_message.Message):
     __slots__ = ("open", "credit", "settle", "extend")
@@ -139,18 +150,20 @@ class ProgressReport(_message.Message):
     def __init__(self, ack_token: _Optional[bytes] = ..., progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended")
+    __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended", "interrupt")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DELIVER_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     GO_AWAY_FIELD_NUMBER: _ClassVar[int]
     EXTENDED_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPT_FIELD_NUMBER: _ClassVar[int]
     opened: Opened
     deliver: Deliver
     confirmed: SettleConfirmed
     go_away: GoAway
     extended: Extended
-    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., confirmed: _Optional[_Union[SettleConfirmed, _Mapping]] = ..., go_away: _Optional[_Union[GoAway, _Mapping]] = ..., extended: _Optional[_Union[Extended, _Mapping]] = ...) -> None: ...
+    interrupt: Interrupt
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., confirmed: _Optional[_Union[SettleConfirmed, _Mapping]] = ..., go_away: _Optional[_Union[GoAway, _Mapping]] = ..., extended: _Optional[_Union[Extended, _Mapping]] = ..., interrupt: _Optional[_Union[Interrupt, _Mapping]] = ...) -> None: ...
 
 class Opened(_message.Message):
     __slots__ = ("server", "lease_ms", "ack_token_bytes", "lost", "knows_pools")
@@ -272,6 +285,14 @@ class Extended(_message.Message):
     LOST_FIELD_NUMBER: _ClassVar[int]
     lost: bytes
     def __init__(self, lost: _Optional[bytes] = ...) -> None: ...
+
+class Interrupt(_message.Message):
+    __slots__ = ("ack_tokens", "reason")
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ack_tokens: bytes
+    reason: InterruptReason
+    def __init__(self, ack_tokens: _Optional[bytes] = ..., reason: _Optional[_Union[InterruptReason, str]] = ...) -> None: ...
 
 class GoAway(_message.Message):
     __slots__ = ("reason",)
@@ -405,7 +426,9 @@ class ExtendRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reports: _Optional[_Iterable[_Union[ProgressReport, _Mapping]]] = ...) -> None: ...
 
 class ExtendResponse(_message.Message):
-    __slots__ = ("lost",)
+    __slots__ = ("lost", "interrupts")
     LOST_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPTS_FIELD_NUMBER: _ClassVar[int]
     lost: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, lost: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    interrupts: _containers.RepeatedCompositeFieldContainer[Interrupt]
+    def __init__(self, lost: _Optional[_Iterable[bytes]] = ..., interrupts: _Optional[_Iterable[_Union[Interrupt, _Mapping]]] = ...) -> None: ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +20,14 @@ from timerd.core.dispatch.capacity import Capacity
 from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
+from timerd.core.dispatch.interrupts import Interrupts
 from timerd.core.dispatch.key_hands import KeyHands
 from timerd.core.dispatch.older_acks import OlderAck, tell_older
 from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.dispatch.sentences import FORGED, LOST, RELEASED, SENT_AGAIN, SILENT, TIMED_OUT, UNBEGUN
 from timerd.core.dispatch.served_queues import ServedQueues
 from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Settlement, fail
+from timerd.core.dispatch.worker_state import WorkerState
 from timerd.core.taken import OpenDelivery, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery, delivery_ids_of, named_in, parse_token, short_ids_of, token_at
 from timerd.model.attempts import AttemptEnd
@@ -50,19 +52,6 @@ class Assignment(NamedTuple):
     called: str = ""
 
 
-@dataclass(slots=True)
-class WorkerState:
-    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives. `name`: its own.
-    `called`: as its worker calls itself."""
-
-    namespace: str
-    lease_ms: int
-    queues: set[QueueKey]
-    name: bytes
-    called: str = ""
-    gone_at_ms: int | None = None
-
-
 class DeliveryMachine:
     def __init__(self, secret: bytes, resume_grace_ms: int) -> None:
         self._secret = secret
@@ -70,6 +59,7 @@ class DeliveryMachine:
         self.capacity = Capacity()
         self._share = self.capacity.share
         self._flights = Flights()
+        self.interrupts = Interrupts(self._flights)
         self.queue_stats = StatsByQueue()
         self._hands: dict[QueueKey, HandCount] = {}
         self._workers: dict[int, WorkerState] = {}
@@ -233,7 +223,7 @@ class DeliveryMachine:
                 self._fail_unknown(out, at, delivery_id, said, token_at(tokens, at), failure)
             elif not (found[0].is_not_ended_by if failure.hopeless else found[0].was_sent_after)(found[1], said):
                 self._flights.pop(delivery_id)
-                found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
+                found[0].settled("rejected" if failure.hopeless else self.interrupts.failed_as(*found), now_ms)
                 self._fail(out, found[0], [found[1]], failure)
             elif failure.hopeless:
                 out.refused[at] = SENT_AGAIN
@@ -326,6 +316,7 @@ class DeliveryMachine:
         """What failed because nobody spoke for it, not all at once, and the queues that lost their last worker."""
         out = Settlement()
         for batch, rows in self._flights.expired(now_ms, MOST_FAILED):
+            self.interrupts.over(batch, rows, now_ms)
             over = [r for r in rows if batch.end_ms(r) <= now_ms]
             self._fail_all(out, batch, over, Failure(now_ms, TIMED_OUT, end=AttemptEnd.TIMED_OUT))
             silent = [r for r in rows if batch.end_ms(r) > now_ms]
@@ -379,8 +370,9 @@ class DeliveryMachine:
         ids = short_ids_of(tokens, self._secret, namespace)
         ended, acked, unknown = self._flights.acked(ids, now_ms)
         self.before.end(map(long_id, ids))
-        if self._given_back:
-            self._given_back.forget(ids)
+        for kept in (self._given_back, self.interrupts):
+            if kept:
+                kept.forget(ids)
         out = Settlement(ended, acked)
         for at in unknown:
             self._settle_unknown(out, at, long_id(ids[at]), token_at(tokens, at), None)
@@ -494,5 +486,7 @@ class DeliveryMachine:
         dead_letters = len(out.dead_letters)
         worker = self._workers.get(batch.worker)
         sent = replace(failure, sent_ms=batch.sent_ms, worker=worker.called if worker is not None else "")
-        fail(out, batch, rows, sent, self._secret)
+        fail(out, batch, rows, sent, self._secret, self.interrupts)
+        if self.interrupts:
+            self.interrupts.forget(batch.ids[row] for row in rows)
         batch.stats.dead += len(out.dead_letters) - dead_letters

@@ -18,7 +18,7 @@ from timerd.sdk.scheduling.queues import (
     Queues,
     SyncQueues,
 )
-from timerd.sdk.scheduling.receiving import ReceivedTask
+from timerd.sdk.scheduling.receiving import Extended, ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
 from timerd.sdk.scheduling.sync_twin import Caller
@@ -50,6 +50,7 @@ __all__ = [
     "QueueMode",
     "BreakerState",
     "Queues",
+    "Extended",
     "ReceivedTask",
     "ScheduleResult",
     "Schedules",

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from timerd.sdk.transport import Backoff, Duplex
-from timerd.sdk.values import DeliveredBatch, MsClock, TimerdError, is_hopeless
+from timerd.sdk.values import DeliveredBatch, InterruptReason, MsClock, TimerdError, is_hopeless
 from timerd.sdk.working.accounts import Account, accounts_of, declared
 from timerd.sdk.working.dispositions import ACK, RELEASE, Disposition
 from timerd.sdk.working.lanes import Lane
@@ -238,7 +238,9 @@ class WorkStream:
         elif kind == "opened":
             self._on_opened(response.opened)
         elif kind == "extended":
-            self.in_hand.mark_lost(response.extended.lost, self._settler.token_bytes)
+            self._on_interrupt(response.extended.lost, InterruptReason.LOST)
+        elif kind == "interrupt":
+            self._on_interrupt(response.interrupt.ack_tokens, InterruptReason(response.interrupt.reason))
         elif kind == "go_away":
             log.info("The server is going away (%s); finishing what is in hand.", response.go_away.reason)
             self._takes_new = False
@@ -255,7 +257,7 @@ class WorkStream:
         self._lease_ms = opened.lease_ms or self._lease_ms
         self._settler.token_bytes = opened.ack_token_bytes or self._settler.token_bytes
         if opened.lost:
-            self.in_hand.mark_lost(opened.lost, self._settler.token_bytes)
+            self._on_interrupt(opened.lost, InterruptReason.LOST)
         if self._pools:
             self._open_pools(opened)
 
@@ -274,6 +276,15 @@ class WorkStream:
             if account.pool is not None:
                 self._credits[account] = free[account]
         self._flush_later()
+
+    def _on_interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """A reason that only a later server knows ends nothing."""
+        token_bytes = self._settler.token_bytes
+        if reason is InterruptReason.LOST:
+            self.in_hand.mark_lost(tokens, token_bytes)
+        if reason and self.in_hand.interrupt(tokens, token_bytes, reason):
+            for lane in self._lanes.values():
+                lane.interrupt()
 
     def _on_deliver(self, message: pb.Deliver) -> None:
         lane = self._lanes.get(message.queue)

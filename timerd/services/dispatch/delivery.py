@@ -39,6 +39,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.model.pushback import Pushback
 from timerd.services.dispatch.due_looks import DueLooks
+from timerd.services.dispatch.interrupting import Interrupting
 from timerd.services.dispatch.pool_round import PoolRound
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
@@ -98,13 +99,13 @@ class Delivery:
         # A round begins with the one and with the other in turn.
         self._ways = [self._send_by_credit, pools.send_due]
         self._sinks: dict[int, Sink] = {}
+        self._interrupting = Interrupting(machine.interrupts, self._sinks, firing)
         self._next_number = 1
         # Queues that a sink takes the backlog of.
         self._backlogs: set[QueueKey] = set()
         # (ms, tasks sent in it).
         self._sent_at: tuple[int, int] = (0, 0)
-        self._awake = self._resting = self._is_holding = self._is_waiting = self._draining = False
-        self._is_in_round = False
+        self._awake = self._resting = self._is_holding = self._is_waiting = self._draining = self._is_in_round = False
         self._quiet = asyncio.Event()
         alarm.listen(self._rang)
         firing.on_due(self._due)
@@ -249,6 +250,7 @@ class Delivery:
     def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())
         self._firing.leased(held.until)
+        self._interrupting.repeat(sink, tokens, held)
         return held.lost
 
     def report(self, sink: Settler, token: bytes, progress: str) -> None:
@@ -485,8 +487,7 @@ class Delivery:
             self._alarm.set(at_ms)
 
     def clock_ms(self) -> int:
-        """What workers say counts by engine time, which goes on while it is not trusted: by that of before, all that
-        they had extended meanwhile would be over when it is trusted again."""
+        """Of what workers say. It goes on while it is not trusted, or all that they extend would be over afterwards."""
         return self._firing.clock_ms()
 
     def settled(self) -> None:

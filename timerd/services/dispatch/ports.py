@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from timerd.core.dispatch import Assignment, Refusal
+from timerd.core.dispatch import Assignment, InterruptReason, Refusal
 from timerd.core.taken import QueueKey
 
 
@@ -119,6 +119,10 @@ class Sink(Settler, Protocol):
 
     def block_if_full(self) -> bool:
         """True once when too much waits. Delivery.room is called when there is room again."""
+        ...
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """The work on these deliveries is for nothing, and the worker may end it. It may be said again."""
         ...
 
     def go_away(self) -> None:

@@ -29,7 +29,7 @@ from timerd.services.engine.loaded import Loaded
 from timerd.services.engine.looking import Looking
 from timerd.services.engine.peer_deliveries import PeerDeliveries
 from timerd.services.engine.taking_turns import TakingTurns
-from timerd.services.engine.verbs import LOOKED_FOR_MS, Late, Otherwise, State
+from timerd.services.engine.verbs import ENDED, LOOKED_FOR_MS, Late, Otherwise, State
 from timerd.services.engine.waits import wait_for_all
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.log_waits import NoLongerHeld
@@ -256,6 +256,16 @@ class SchedulerFiring:
             return None if counts else State.PENDING
         state = await self._elsewhere.ended_as(token.partition, token.key)
         return None if state is State.DEAD else state
+
+    async def state_of(self, token: AckToken) -> State:
+        delivery_id = delivery_id_of(token.key.digest, token.key.version)
+        place = self._redelivery_guard.place_of(delivery_id, (token.partition, token.key))
+        known = self._elsewhere.in_memory(*place)
+        if known is None:
+            return await self._elsewhere.ended_as(token.partition, token.key)
+        if known.outcome is None:
+            return State.CANCELLED if known.machine.is_stopped(known.key) else State.PENDING
+        return ENDED[known.outcome]
 
     def waiting_in(self, partition: Partition) -> set[bytes]:
         """Delivery ids of what workers have and whose rows were carried there."""

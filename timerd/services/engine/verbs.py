@@ -372,6 +372,10 @@ class Firing(Protocol):
         end. None: it counts, or a reject finds its dead letter; else what the task is instead."""
         ...
 
+    async def state_of(self, token: AckToken) -> State:
+        """How the task of a delivery has ended that is not open here; PENDING: it has not. Raises what `get` raises."""
+        ...
+
     def settling(self, settlement: Settlement, now_ms: int) -> Sequence[bytes]:
         """A worker has said what became of these: rows that wait elsewhere for the same deliveries do not fire while
         they are looked for. Delivery ids of those that it acked, which do not fire before they are `answered`."""

@@ -115,6 +115,8 @@ class OwnMachines:
             return HolderAnswer(Asked.OPEN)
         is_stopped = in_hand or (request.outcome is not Outcome.ACKED and asked is Asked.OPEN)
         given = machine.cancel(request.key, request.outcome, request.request, in_hand=is_stopped)
+        if is_stopped:
+            self._held.interrupt(request.key)
         if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):
             return HolderAnswer(Asked.OPEN, None, given)
         if asked in (Asked.WAITING, Asked.ENDED):

@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from timerd.core.dispatch import Action, Assignment
+from timerd.core.dispatch import Action, Assignment, InterruptReason
 from timerd.core.sinks.breaker import Breaker, TargetHealth, TargetState
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
@@ -115,6 +115,9 @@ class StreamSink:
 
     def confirm(self, confirmation: Confirmation) -> None:
         """What is not confirmed comes again."""
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """What is in hand goes on to its end: it takes a moment."""
 
     def go_away(self) -> None:
         """What is in hand goes on to its end."""

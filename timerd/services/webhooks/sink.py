@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from timerd.core.dispatch import NOT_LISTED, Action, Assignment
+from timerd.core.dispatch import NOT_LISTED, Action, Assignment, InterruptReason
 from timerd.core.sinks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.answers import Consequence, judge_answer
@@ -125,6 +125,9 @@ class WebhookSink:
         if unlisted and unlisted[0] != self._warned:
             self._warned = unlisted[0]
             _log.warning("the webhook target of %s/%s: %s", self.namespace, self.target.queue, self._warned)
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """A request that is open goes on: what it has done by then nobody could take back."""
 
     def go_away(self) -> None:
         """Requests that are open go on to their end."""

@@ -182,6 +182,8 @@ class Home:
             self._allocation.wanted(link, response.wanted)
         elif kind == "returned":
             self._allocation.returned(link, response.returned, self._delivery.clock_ms())
+        elif kind == "interrupted":
+            self._interrupted(response.interrupted)
         elif kind == "moved":
             worker = self._workers.get(response.moved.worker)
             if worker is not None:
@@ -208,6 +210,15 @@ class Home:
         if worker.stream.block_if_full():
             self._delivery.machine.block(worker.number)
             self._allocation.slow(worker.number)
+
+    def _interrupted(self, said: peer_pb.RelayInterrupt) -> None:
+        worker = self._workers.get(said.worker)
+        if worker is None:
+            return
+        if said.reason == pb.INTERRUPT_REASON_LOST:
+            self._forget(worker, each_token(said.ack_tokens))
+        interrupt = pb.Interrupt(ack_tokens=said.ack_tokens, reason=said.reason)
+        worker.stream.push(pb.WorkResponse(interrupt=interrupt), len(said.ack_tokens))
 
     def _forget(self, worker: HomeWorker, tokens: Iterable[bytes]) -> None:
         for token in tokens:
