@@ -263,10 +263,9 @@ def test_what_another_try_has_withdrawn_meanwhile_has_not_started() -> None:
     assert run(world, withdraw(task.id, "r", world.now_ms, KEPT_MS)) is WAITING
 
 
-def late_row(world: World) -> tuple[TaskId, Append, Call]:
-    """Too late for its place, which its holder has gone beyond."""
+def goes_beyond(world: World) -> None:
+    """The holder goes on, beyond what is now, with another task."""
     scheduled(world, 1_000)
-    at_ms = world.now_ms + 500
     world.advance(60_000)
     for _ in range(5):
         world.settle_down()
@@ -274,6 +273,12 @@ def late_row(world: World) -> tuple[TaskId, Append, Call]:
         for task in world.in_hand():
             world.ack(task)
         world.advance(2_000)
+
+
+def late_row(world: World) -> tuple[TaskId, Append, Call]:
+    """Too late for its place, which its holder has gone beyond."""
+    at_ms = world.now_ms + 500
+    goes_beyond(world)
     late = TaskId(at_ms, 0, TEMPLATES[0].scope, 0, b"late" * 3, 0, bytes(8))
     row = single_row(RowKey(at_ms, late.digest, 0), at_ms, TEMPLATES[0], b"", NO_EXTRA, 0)
     world.tasks[late.digest] = Task(late, {at_ms}, stored=True)
