@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.property.world import World, done
-from tests.unit.procedure_rig import going_on, run, up_to
-from tests.unit.test_withdrawals import goes_beyond, late_row
+from tests.unit.procedure_rig import goes_beyond, going_on, late_row, run, up_to
 from timerd.core.protocol.cancel import Cancelled, end_task
 from timerd.core.protocol.lookup import locate
 from timerd.core.protocol.message_place import Call, place_message
