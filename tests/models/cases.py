@@ -14,6 +14,7 @@ HOLDS = [
     "cancel NOMERGECHECK",
     "places",
     "places NDEAD=2",
+    "pointing",
     "moves",
     "moves NM=2 NOCANCEL NLEAVE=0",
     "repeats",
@@ -77,6 +78,10 @@ BROKEN = [
     *(f"places {rule}" for rule in (
         "VACUITY1", "VACUITY2", "VACUITY3", "READFIRST", "SILENTMOVES", "FLOORMOVES", "OVERCOUNTS", "NOLOOK",
         "LOOKFIRST", "NOCAS", "OWNPLACE", "ROWFIRST", "STARTNOW",
+    )),
+    *(f"pointing {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "POINTLATE", "POINTTHERE", "MARKSSTAY", "MARKSFIRST", "ROWSONLY",
+        "LOOKONCE",
     )),
     *(f"repeats {rule}" for rule in ("VACUITY1", "VACUITY2", "NOLOOK", "NOORDER")),
     *(f"repeats NOTIME {rule}" for rule in ("NOLOOK", "LOOKAPART", "BLINDRETRY", "NOKEEP", "NOAWAY", "AWAYLATE")),
