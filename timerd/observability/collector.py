@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector
 from timerd.core.webhooks.breaker import TargetState
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures
+from timerd.observability.key_figures import key_metrics
 from timerd.observability.limit_figures import breaker_metrics, limit_metrics
 from timerd.observability.own_health import health_metrics
 
@@ -35,6 +36,7 @@ class _Once(Collector):
             yield from part(self._figures)
         yield from limit_metrics(self._figures.limits)
         yield from breaker_metrics(self._figures.breakers)
+        yield from key_metrics(self._figures.keys)
         yield from health_metrics(self._figures.health)
 
 

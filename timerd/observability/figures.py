@@ -20,6 +20,7 @@ from timerd.core.regulation import LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
+from timerd.observability.key_figures import KeyFigures, keys_of
 from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
@@ -42,8 +43,6 @@ _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
 FACTS_EVERY_S = 30.0
 FACTS_TIMEOUT_S = 2.0
-# Of one queue in one partition.
-MOST_DUE = 100_000_000
 
 
 class QueueFigures(NamedTuple):
@@ -119,6 +118,7 @@ class Figures:
     webhooks: Mapping[QueueKey, WebhookFigures]
     limits: Mapping[LimitLabels, LimitFigures]
     breakers: Mapping[QueueKey, BreakerFigures]
+    keys: KeyFigures
 
     @property
     def saturation(self) -> float:
@@ -219,6 +219,7 @@ class Observed:
             schedules=_schedules(self._ticks, self._zones),
             webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
             breakers=self._breakers(int(now_ms)),
+            keys=keys_of(memory.order_keys, self._known()),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 
@@ -231,13 +232,15 @@ class Observed:
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
-        known = {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
-        return self._due_of(machines, [queue for queue in known if not queue.is_internal], now_ms)
+        return self._due_of(machines, [queue for queue in self._known() if not queue.is_internal], now_ms)
+
+    def _known(self) -> set[QueueKey]:
+        return {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
 
     def _due_of(
         self, machines: Sequence[PartitionMachine], queues: Iterable[QueueKey], now_ms: int
     ) -> Mapping[QueueKey, int]:
-        return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in queues}
+        return {queue: sum(each.all_due(queue, now_ms) for each in machines) for queue in queues}
 
     async def _refresh(self) -> None:
         """What the store knows; where it does not answer, what it said last."""

@@ -6,7 +6,7 @@ end; all notes, THEN the first task of any key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 
 from timerd.core.taken import QueueKey
 from timerd.model.halts import Halt
@@ -40,6 +40,10 @@ class Halts:
         """What halts the key, the first of several; None: nothing does."""
         halts = self._halts.get((queue, ordering_key)) if self._halts else None
         return min(halts.values(), key=lambda halt: halt.since_ms) if halts else None
+
+    def names(self) -> KeysView[tuple[QueueKey, str]]:
+        """The keys that stand still."""
+        return self._halts.keys()
 
     def of_task(self, task_id: bytes) -> Halt | None:
         return self._by_task.get(task_id)

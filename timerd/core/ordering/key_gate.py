@@ -63,7 +63,7 @@ class KeyGate:
             # It ended where it stood, or came by another way: it waits for its turn.
             home.file(batch.due.rows.one(row))
             return KEPT
-        filed.is_given = False
+        filed.turn(is_given=False)
         if not self._keys.is_next(filed):
             self._keys.give([filed.line])
             return KEPT
@@ -83,7 +83,7 @@ class KeyGate:
         """Another gate has objected. What ends keeps its key until that is durable; what is held stays where it is."""
         if filed is None:
             return
-        filed.is_given = False
+        filed.turn(is_given=False)
         if isinstance(said, Hold):
             return
         home.remove(filed)
