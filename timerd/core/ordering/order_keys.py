@@ -9,7 +9,7 @@ its key ends. A queue without keys pays for none of this.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Iterator, KeysView
+from collections.abc import Callable, Container, Iterable, Iterator, KeysView, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -21,8 +21,8 @@ from timerd.core.ordering.halts import Halts
 from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.halts import Halt
-from timerd.model.identity import RowKey
-from timerd.model.ordering import OnFailure, first_of, order_seq
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.ordering import OnFailure, OrderPlace, first_of, place_of
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 
@@ -37,7 +37,7 @@ class Filed:
     `is_due`: it was seen to be."""
 
     key: RowKey
-    seq: int
+    place: OrderPlace
     rows: RowGroup
     row: int
     until_ms: int
@@ -181,7 +181,7 @@ class OrderKeys:
         return next(self._numbers)
 
     def push(self, filed: Filed) -> None:
-        entry = filed.key.position_ms, filed.seq, self.number(), filed
+        entry = *filed.place, self.number(), filed
         heapq.heappush(filed.line.heap, entry)
         filed.line.waiting += 1
         sent = self._blocking.get(filed.key.digest)
@@ -198,7 +198,8 @@ class OrderKeys:
 
     def is_next(self, filed: Filed) -> bool:
         line = filed.line
-        return not line.blocked and line.first() is filed and self.halts.find(line.queue, line.ordering_key) is None
+        may_go = not line.blocked and line.first() is filed
+        return may_go and self.halts.lets_go(line.queue, line.ordering_key, filed.key.digest)
 
     def block(self, filed: Filed) -> None:
         """It is sent, or ends: nothing else of its key is sent until that is durable."""
@@ -226,6 +227,26 @@ class OrderKeys:
                 lines.append(self._unblock(filed))
         self.give(lines)
 
+    def end(self, keys: Iterable[RowKey]) -> None:
+        """As `free`, of rows of tasks that have ended; also what they have kept halted goes on."""
+        ended = list(keys)
+        over = [halt for key in ended if (halt := self.halts.ended(key)) is not None]
+        self.free(ended)
+        for halt in over:
+            self._go_on(halt)
+
+    def knows(self, halt: Halt) -> bool:
+        """Whether the task that halts its key is sent, ends or waits here."""
+        digest = TaskId.from_bytes(halt.task_id).digest
+        line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
+        first = line.first() if line is not None else None
+        return digest in self._blocking or (first is not None and first.key.digest == digest)
+
+    @property
+    def watched(self) -> Set[bytes]:
+        """Digests of tasks whose ends let others go on."""
+        return self._blocking.keys() | self.halts.living if self.halts.living else self._blocking.keys()
+
     @property
     def blocking(self) -> KeysView[bytes]:
         """Digests of what has been sent, or ends."""
@@ -238,6 +259,9 @@ class OrderKeys:
     def resume(self, halt: Halt) -> None:
         """This task halts its key no more, durably."""
         self.halts.remove(halt)
+        self._go_on(halt)
+
+    def _go_on(self, halt: Halt) -> None:
         line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
         self.give([line] if line is not None else [])
 
@@ -356,7 +380,7 @@ class OrderedRows:
                 continue
             template, extra = own.template_of(row), own.extra_of(row)
             line = self.order_keys.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
-            filed = Filed(key, order_seq(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
+            filed = Filed(key, place_of(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
             self._filed[key] = filed
             self.size_bytes += filed.size_bytes
             heapq.heappush(self._oldest, (key.position_ms, self.order_keys.number(), filed))

@@ -664,9 +664,9 @@ class RowTable:
 
     def settled_written(self, sequence: int) -> Effects:
         keys = self._rows.ordered.order_keys
-        ended = self._log.records.keys_ended(sequence, keys.blocking) if keys else ()
+        ended = self._log.records.keys_ended(sequence, keys.watched) if keys else ()
         effects = self._log.settled_written(sequence)
-        keys.free(ended)
+        keys.end(ended)
         return effects
 
     def carried_written(self, sequence: int) -> None:

@@ -97,9 +97,12 @@ class Ordering:
     def halted(self, queue: QueueKey) -> int:
         return self._keys.counts().get((queue, KeyPhase.HALTED), 0)
 
-    def halt(self, queue: QueueKey, ordering_key: str, task_id: str) -> Halt | None:
-        """What halts the key; with an id only if it is that one."""
+    async def halt(self, queue: QueueKey, ordering_key: str, task_id: str) -> Halt | None:
+        """What halts the key; with an id only if it is that one. A task that lives again halts nothing."""
         halt = self._keys.halts.find(queue, ordering_key)
+        if halt is not None:
+            await self._halting.is_sure(halt)
+            halt = self._keys.halts.find(queue, ordering_key)
         return None if halt is None or task_id not in ("", str(_task_of(halt))) else halt
 
     async def skip(self, halt: Halt) -> None:
