@@ -64,7 +64,7 @@ def update_request(rules: RuleChanges, keys: KeyChanges, clear: Iterable[str]) -
 def _key_paths(request: pb.UpdateQueueRequest, keys: KeyChanges) -> list[str]:
     paths = _limit_paths(request.keys.limit, "keys.limit", *keys[:3])
     if keys.share is not None:
-        request.keys.share = share_of(keys.share)
+        request.keys.MergeFrom(pb.KeyRules(share=share_of(keys.share)))
         paths.append("keys.share")
     plain = set()
     for key, limit in (keys.limits or {}).items():

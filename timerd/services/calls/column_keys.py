@@ -17,7 +17,7 @@ from timerd.services.calls.templates import MAX_LIMIT_KEY_CHARS, MAX_ORDERING_KE
 from timerd.v1 import timer_service_pb2 as wire
 
 
-class KeyColumn(NamedTuple):
+class NamesOfRows(NamedTuple):
     """`names`: those that are in use; `of_row`: for each task its place among them."""
 
     names: Sequence[str]
@@ -27,8 +27,8 @@ class KeyColumn(NamedTuple):
 class ColumnKeys(NamedTuple):
     """None: all tasks have that of the template. `packed`: as the caller wrote them."""
 
-    ordering: KeyColumn | None
-    limit: KeyColumn | None
+    ordering: NamesOfRows | None
+    limit: NamesOfRows | None
     packed: bytes
 
     def common_of(self, common: Common) -> Common:
@@ -41,7 +41,7 @@ class ColumnKeys(NamedTuple):
         if self.limit is not None:
             rows.templates = [replace(common.template, limit_key=name) for name in self.limit.names]
             rows.columns["template"] = self.limit.of_row
-        names, of_row = self.ordering or KeyColumn([common.ordering_key], np.zeros(len(rows), np.intp))
+        names, of_row = self.ordering or NamesOfRows([common.ordering_key], np.zeros(len(rows), np.intp))
         extras = {name: number for number, name in enumerate(filter(None, names), start=1)}
         rows.extras = list(map(ordered_extra, extras))
         places = np.array([extras.get(name, 0) for name in names])[of_row]
@@ -60,7 +60,7 @@ def keys_of_columns(columns: wire.TaskColumns, common: Common, count: int) -> Co
     return ColumnKeys(ordering, limit, named.SerializeToString(deterministic=True))
 
 
-def _column(name: str, columns: wire.TaskColumns, common: str, count: int, most_chars: int) -> KeyColumn | None:
+def _column(name: str, columns: wire.TaskColumns, common: str, count: int, most_chars: int) -> NamesOfRows | None:
     given, places = getattr(columns, f"{name}s"), getattr(columns, f"{name}_of")
     table = [plain_text(each, most_chars, name, f"columns.{name}s[{at}]") for at, each in enumerate(given)]
     if not table and not places:
@@ -78,4 +78,4 @@ def _column(name: str, columns: wire.TaskColumns, common: str, count: int, most_
         )
     used, of_used = np.unique(of_row, return_inverse=True)
     names = [common, *table]
-    return KeyColumn([names[place] for place in used.tolist()], of_used)
+    return NamesOfRows([names[place] for place in used.tolist()], of_used)

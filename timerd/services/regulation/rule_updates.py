@@ -32,15 +32,14 @@ def paths_of(request: wire.UpdateQueueRequest) -> frozenset[str]:
 def put_of(shown: wire.Queue, request: wire.UpdateQueueRequest) -> wire.PutQueueRequest:
     """What a put would say that comes to the same. `shown`: the queue as it is."""
     paths = paths_of(request)
-    put = wire.PutQueueRequest(limits=shown.limits, ordering=shown.ordering)
+    ordering = request.ordering if "ordering" in paths else shown.ordering
+    put = wire.PutQueueRequest(limits=shown.limits, ordering=ordering)
     for part in ("limit", "breaker", "keys"):
         _take(put, shown, part)
         if part in paths:
             _take(put, request, part)
     if "limits" in paths:
         put.limits[:] = request.limits
-    if "ordering" in paths:
-        put.ordering = request.ordering
     _merge_limit(put, request, "limit.", paths)
     _merge_keys(put, request, paths)
     return put
@@ -56,7 +55,8 @@ def _merge_keys(put: wire.PutQueueRequest, request: wire.UpdateQueueRequest, pat
         _take(keys, request.keys, "limit")
     _merge_limit(keys, request.keys, "keys.limit.", paths)
     if "keys.share" in within:
-        keys.share = request.keys.share
+        keys.ClearField("share")
+        keys.MergeFrom(wire.KeyRules(share=request.keys.share))
     overrides = request.keys.overrides if "keys.overrides" in within else ()
     weights = request.keys.weights if "keys.weights" in within else ()
     merged = _by_key(keys.overrides, overrides, request.plain_keys)
