@@ -137,7 +137,8 @@ BROKEN = [
     *(f"order ORDERONLY {rule}" for rule in ("LANEBLIND", "LATEACCEPT", "LOADFIRST")),
     "order NCRASH=2 NPARK=0",
     *(f"failure HALT {rule}" for rule in (
-        "ENDFIRST", "NOTESBLIND", "NOTEALONE", "RESUMEANY", "GOFIRST", "VACUITY1", "VACUITY2",
+        "ENDFIRST", "NOTESBLIND", "NOTEALONE", "RESUMEANY", "GOFIRST", "NOTEGOES", "NOTEEARLY", "SKIPSALIVE",
+        "VACUITY1", "VACUITY2", "VACUITY4",
     )),
     *(f"failure PASS {rule}" for rule in ("PASSEARLY", "KEEPSPLACE", "VACUITY3")),
 ]  # fmt: skip

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
@@ -255,11 +256,15 @@ class Story:
         if run is None:
             return None
         self.log(called)
+        asked = work(run)
         try:
-            answers, ids = await self._answer(run, called, work(run))
+            answers, ids = await self._answer(run, called, asked)
             replied = Replied(0, called.call, Said.OK, tuple(answers), tuple(ids))
         except Gone:
             replied = Replied(0, called.call, Said.UNKNOWN, ("gone",))
+            if getcoroutinestate(asked) == CORO_CREATED:
+                # Of a server that was killed before: nothing is said of it wherever it is let go of.
+                asked.close()
         except TimeoutError:
             replied = Replied(0, called.call, Said.UNKNOWN, ("given up",))
         except NotStored as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -16,6 +17,7 @@ from timerd.services.transport.decoding import Received
 from timerd.services.work.work_stream import Forwarded, encoded
 from timerd.v1 import work_service_pb2 as pb
 
+_FENCE = struct.Struct(">QQI")
 TOKEN_BYTES, DELIVERY_ID_BYTES = 64, 20
 ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
 NAMES = {ACK: "ack", NACK: "nack", REJECT: "reject"}
@@ -189,6 +191,7 @@ class Worker:
                     template.fencing_token,
                     self.lease_ms,
                     self.sent_at(token),
+                    _fence_of(deliver.order_fences, n),
                 )
             )
             self._decide(held)
@@ -324,3 +327,9 @@ class Worker:
         if self.pipe is not None:
             for credit in self._give(1_000):
                 self.pipe.send(pb.WorkRequest(credit=credit))
+
+
+def _fence_of(fences: bytes, place: int) -> tuple[int, ...]:
+    """Empty: it has no ordering key."""
+    fence: tuple[int, ...] = _FENCE.unpack_from(fences, place * _FENCE.size) if fences else ()
+    return fence if any(fence) else ()

@@ -18,6 +18,7 @@ from timerd.core.sinks.breaker import TargetState
 from timerd.core.taken import QueueKey
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures, TargetFigures
+from timerd.observability.key_figures import key_metrics
 from timerd.observability.limit_figures import breaker_metrics, limit_metrics
 from timerd.observability.own_health import health_metrics
 from timerd.observability.pool_figures import pool_metrics
@@ -38,6 +39,7 @@ class _Once(Collector):
         yield from limit_metrics(self._figures.limits)
         yield from breaker_metrics(self._figures.breakers)
         yield from pool_metrics(self._figures.pools)
+        yield from key_metrics(self._figures.keys)
         yield from health_metrics(self._figures.health)
 
 

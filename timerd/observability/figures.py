@@ -20,6 +20,7 @@ from timerd.core.regulation import LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
+from timerd.observability.key_figures import KeyFigures, keys_of
 from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
@@ -46,8 +47,6 @@ _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
 FACTS_EVERY_S = 30.0
 FACTS_TIMEOUT_S = 2.0
-# Of one queue in one partition.
-MOST_DUE = 100_000_000
 
 
 class QueueFigures(NamedTuple):
@@ -72,6 +71,10 @@ class TargetFigures(NamedTuple):
 
     outcomes: Mapping[str, int]
     state: str
+
+
+def _queues(known: Mapping[QueueKey, QueueStats]) -> dict[QueueKey, QueueFigures]:
+    return {queue: _queue(stats) for queue, stats in known.items() if not queue.is_internal}
 
 
 def _targets(sinks: Iterable[WebhookSink | StreamSink]) -> dict[QueueKey, TargetFigures]:
@@ -129,6 +132,7 @@ class Figures:
     limits: Mapping[LimitLabels, LimitFigures]
     breakers: Mapping[QueueKey, BreakerFigures]
     pools: Mapping[tuple[str, str], PoolFigures]
+    keys: KeyFigures
 
     @property
     def saturation(self) -> float:
@@ -184,11 +188,7 @@ class Observed:
         held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
-            queues={
-                queue: _queue(stats)
-                for queue, stats in self._delivery.queue_stats.queues.items()
-                if not queue.is_internal
-            },
+            queues=_queues(self._delivery.queue_stats.queues),
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
             due=self._due(machines, int(now_ms)),
@@ -233,6 +233,7 @@ class Observed:
             stream_targets=_targets(self._appending),
             breakers=self._breakers(int(now_ms)),
             pools=pools_of(self._delivery.machine.capacity.pools),
+            keys=keys_of(memory.order_keys, self._known()),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 
@@ -245,13 +246,15 @@ class Observed:
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
-        known = {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
-        return self._due_of(machines, [queue for queue in known if not queue.is_internal], now_ms)
+        return self._due_of(machines, [queue for queue in self._known() if not queue.is_internal], now_ms)
+
+    def _known(self) -> set[QueueKey]:
+        return {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
 
     def _due_of(
         self, machines: Sequence[PartitionMachine], queues: Iterable[QueueKey], now_ms: int
     ) -> Mapping[QueueKey, int]:
-        return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in queues}
+        return {queue: sum(each.all_due(queue, now_ms) for each in machines) for queue in queues}
 
     async def _refresh(self) -> None:
         """What the store knows; where it does not answer, what it said last."""

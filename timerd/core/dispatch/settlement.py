@@ -13,6 +13,7 @@ from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.attempts import AttemptEnd, FailedAttempt, with_attempt
 from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of
+from timerd.model.ordering import place_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
@@ -217,6 +218,7 @@ def letter_of(taken: Taken, row: int, key: RowKey, attempts: int, failure: Failu
         row_kept=extra.kept,
         history=with_attempt(extra.history, failure.of_attempt(attempts)),
         ordering_key=extra.ordering_key,
+        order_place=place_of(rows, row) if extra.ordering_key else None,
     )
 
 

@@ -22,8 +22,6 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.work.connected import ConnectedWorker, ConnectedWorkers
 from timerd.v1 import overview_service_pb2 as pb
 
-# Of one queue in one partition.
-MOST_DUE = 100_000_000
 # Beside those that are counted anyway: names come from callers and workers, and an answer is bounded.
 MOST_QUEUES = 200
 MOST_WORKERS = 200
@@ -91,7 +89,7 @@ class Activity:
                 namespace=queue.namespace,
                 queue=queue.queue,
                 scheduled=scheduled.get(queue, 0),
-                due=sum(m.due_rows(queue, now_ms, MOST_DUE) for m in machines) if queue != OTHERS else 0,
+                due=sum(m.all_due(queue, now_ms) for m in machines) if queue != OTHERS else 0,
                 in_hand=in_hand.get(queue, 0),
                 workers=workers.get(queue, 0),
             )
