@@ -193,6 +193,9 @@ class World:
     def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         return lease_until_ms > self.now_ms
 
+    def interrupt(self, key: RowKey) -> None:
+        """Nobody is told: there are no workers."""
+
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """What a worker has is open here, and asked for as that."""
         return False

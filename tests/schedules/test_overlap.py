@@ -35,10 +35,10 @@ class Story:
         self.most_at_once = 0
         self.rejects = False
 
-    async def work(self) -> None:
+    async def work(self, *, shield: bool = True) -> None:
         worker = self.server.worker()
 
-        @worker.on("reports")
+        @worker.on("reports", shield=shield)
         async def handle(delivery: Delivery) -> None:
             assert delivery.occurrence is not None
             if self.rejects:
@@ -197,6 +197,15 @@ async def test_cancel_other_cancels_what_nobody_works(story: Story) -> None:
     await story.server.advance(seconds=1)
     assert story.instants == [180]
     assert [each.state for each in (await story.schedules.get("often")).last] == [TaskState.CANCELLED] * 2
+
+
+async def test_under_cancel_other_a_handler_that_is_interrupted_makes_room_at_once(story: Story) -> None:
+    await story.work(shield=False)
+    await story.schedules.create("often", queue="reports", every=60, overlap="cancel_other")
+    await story.server.advance(seconds=185)
+    assert story.instants == [60, 120, 180]
+    assert story.most_at_once == 1
+    assert (await story.schedules.get("often")).skipped == 0
 
 
 async def test_replace_takes_the_place_at_once(story: Story) -> None:

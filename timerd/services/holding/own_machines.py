@@ -24,6 +24,8 @@ from timerd.services.holding.log_waits import NoLongerHeld
 # So long a call waits until it is durable that a task has left its place.
 LEAVING_S = 5.0
 LOOK_AGAIN_S = 0.1
+# How a caller ends a task.
+BY_CALLERS = frozenset({Outcome.CANCELLED, Outcome.PURGED})
 HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE, Phase.COUNT})
 
 
@@ -116,7 +118,7 @@ class OwnMachines:
             return HolderAnswer(Asked.OPEN)
         is_stopped = in_hand or (request.outcome is not Outcome.ACKED and asked is Asked.OPEN)
         given = machine.cancel(request.key, request.outcome, request.request, in_hand=is_stopped)
-        if is_stopped:
+        if is_stopped and request.outcome in BY_CALLERS:
             self._held.interrupt(request.key)
         if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):
             return HolderAnswer(Asked.OPEN, None, given)
