@@ -8,7 +8,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping
 from enum import StrEnum
-from itertools import count
 from typing import Protocol
 
 from timerd.core.taken import QueueKey
@@ -66,16 +65,14 @@ class RowsBehind:
         self._rows: dict[QueueKey, int] = {}
         # Those that may not be due yet.
         self._ahead: dict[QueueKey, list[tuple[int, int, Waits]]] = {}
-        self._numbers = count()
 
     def queues(self) -> set[QueueKey]:
         return {*self._ahead, *(queue for queue, rows in self._rows.items() if rows)}
 
-    def add(self, filed: Waits) -> None:
-        """It waits from now on."""
+    def add(self, entry: tuple[int, int, Waits]) -> None:
+        """It waits from now on: its position, a number that no other one has, and the row."""
         self.waiting += 1
-        queue = filed.queue
-        heapq.heappush(self._ahead.setdefault(queue, []), (filed.key.position_ms, next(self._numbers), filed))
+        heapq.heappush(self._ahead.setdefault(entry[2].queue, []), entry)
 
     def more(self, filed: Waits, rows: int) -> None:
         """It waits here, or does so no more."""

@@ -22,7 +22,7 @@ from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import RowKey, TaskId
-from timerd.model.ordering import OnFailure, OrderPlace, first_of, place_of
+from timerd.model.ordering import OnFailure, first_of, place_of
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 
@@ -37,7 +37,7 @@ class Filed:
     `is_due`: it was seen to be."""
 
     key: RowKey
-    place: OrderPlace
+    seq: int
     rows: RowGroup
     row: int
     until_ms: int
@@ -180,8 +180,9 @@ class OrderKeys:
         """Another one each time."""
         return next(self._numbers)
 
-    def push(self, filed: Filed) -> None:
-        entry = *filed.place, self.number(), filed
+    def push(self, filed: Filed, position_ms: int) -> None:
+        """`position_ms`: by which it goes, which may be an earlier one than that of its row."""
+        entry = position_ms, filed.seq, self.number(), filed
         heapq.heappush(filed.line.heap, entry)
         filed.line.waiting += 1
         sent = self._blocking.get(filed.key.digest)
@@ -380,12 +381,14 @@ class OrderedRows:
                 continue
             template, extra = own.template_of(row), own.extra_of(row)
             line = self.order_keys.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
-            filed = Filed(key, place_of(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
+            place = place_of(own, row)
+            filed = Filed(key, place.order_seq, own, row, max(until_ms, extra.not_before_ms), line, self)
             self._filed[key] = filed
             self.size_bytes += filed.size_bytes
-            heapq.heappush(self._oldest, (key.position_ms, self.order_keys.number(), filed))
-            self.behind.add(filed)
-            self.order_keys.push(filed)
+            entry = key.position_ms, self.order_keys.number(), filed
+            heapq.heappush(self._oldest, entry)
+            self.behind.add(entry)
+            self.order_keys.push(filed, place.position_ms)
             lines[id(line)] = line
         self.order_keys.give(lines.values())
 
