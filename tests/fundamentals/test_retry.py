@@ -103,7 +103,7 @@ async def test_a_dead_letter_that_cannot_live_again_holds_up_no_other(
         raise Reject("no such customer")
 
     inbox.after = rejects
-    await inbox.works("mails")
+    await inbox.works("mails", shield=True)
     tasks = await client.schedule_many("mails", [(b"%d" % n, 60) for n in range(3)])
     await server.advance(minutes=2)
     inbox.after = None
