@@ -101,8 +101,8 @@ MUTANTS = (
         name="cancelled-at-the-place-it-left",
         guarantee="G7",
         file="timerd/core/protocol/message_place.py",
-        old="    standing = yield from standing_of(marks)\n",
-        new="    standing = marks\n",
+        old="    yield from taken_along(marks)\n",
+        new="",
         breaks="a cancel is answered while the row goes on to a later place, and the task is sent from there",
         tests=(
             "tests/unit/test_named_before_written.py::test_who_cancels_a_task_that_is_about_to_have_a_later_place_reaches_it_there",

@@ -282,10 +282,9 @@ def point_there(*of_a_place: Any) -> Procedure[Append]:  # noqa: ANN401 - as the
         answer = (yield request) if request != SetMarks([]) else 0
 
 
-def marks_stay(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
+def marks_stay(forwards: Sequence[Mark]) -> Procedure[None]:
     """What was said of a task at a place is not taken along to the next one."""
     yield from ()
-    return list(forwards)
 
 
 # How histories are drawn: with trouble anywhere, or mostly right after a change of the register.
@@ -348,7 +347,7 @@ OVERLAP_VARIANTS: dict[str, tuple[Overlap, list[tuple[Any, str, Any]], Settings]
     "NOPOLL": (Overlap.BUFFER_ONE, [(overlap, "POLL_MS", 1 << 61)], {}),
     "OUSTLATE": (Overlap.REPLACE, [(chain, "finish", oust_late)], {}),
     "POINTTHERE": (Overlap.REPLACE, [(message_place, "_onward", point_there)], LATE),
-    "MARKSSTAY": (Overlap.SKIP, [(message_place, "standing_of", marks_stay)], LATE_APART),
+    "MARKSSTAY": (Overlap.SKIP, [(message_place, "taken_along", marks_stay)], LATE_APART),
     "OPENWITHDRAWN": (Overlap.SKIP, [(chain, "_without_withdrawn", open_stays)], {"changes": 6}),
 }
 

@@ -216,7 +216,7 @@ def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Proc
         return Append(()), False, False
     marks = [mark for mark, _ in chosen]
     yield SetMarks(marks)
-    standing = yield from standing_of(marks)
+    standing = yield from _standing(marks)
     moved = placed_again(zip(standing, (row for _, row in chosen), strict=True), done)
     return moved, not new.isdisjoint(standing), not new.issuperset(standing)
 
@@ -264,7 +264,7 @@ def placed_again(chosen: Iterable[tuple[Mark, RowGroup]], done: Inserted) -> App
     return Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
 
 
-def standing_of(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
+def _standing(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
     """The marks that count: a call and its repeat may choose at the same time, and of two marks the first one counts.
     On two ways the task would have rows in two places, and the later one may come when the earlier one has ended and
     is forgotten.
@@ -272,16 +272,33 @@ def standing_of(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
     A carried row is looked for, and cancelled, where it is being written. Who marked that place before it pointed
     elsewhere has been answered, so the mark is repeated where it points to; who comes later follows it."""
     standing: list[Mark] = []
+    for own, place in (yield from _left(forwards)):
+        forward = _forward_of(own.key, place) or own
+        standing.append(forward)
+        yield from _take_along(forward, place)
+    return standing
+
+
+def taken_along(forwards: Sequence[Mark]) -> Procedure[None]:
+    """What was said of tasks at the places that they leave counts where these marks point to."""
+    for own, place in (yield from _left(forwards)):
+        yield from _take_along(own, place)
+
+
+def _left(forwards: Sequence[Mark]) -> Procedure[list[tuple[Mark, Found]]]:
+    """The places that have these marks."""
+    left: list[tuple[Mark, Found]] = []
     for partition, marks in groupby(forwards, attrgetter("partition")):
         here = list(marks)
         found: Sequence[Found] = yield Find(partition, [(mark.key.position_ms, mark.key.digest) for mark in here])
-        for own, place in zip(here, found, strict=True):
-            forward = _forward_of(own.key, place) or own
-            standing.append(forward)
-            given = [m for m in place.marks if outcome_of(m) is not None and m.key == own.key]
-            if given:
-                yield from _end_at(forward, given)
-    return standing
+        left += zip(here, found, strict=True)
+    return left
+
+
+def _take_along(forward: Mark, place: Found) -> Procedure[None]:
+    given = [m for m in place.marks if outcome_of(m) is not None and m.key == forward.key]
+    if given:
+        yield from _end_at(forward, given)
 
 
 def _end_at(forward: Mark, given: Sequence[Mark]) -> Procedure[None]:

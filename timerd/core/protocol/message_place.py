@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from timerd.core.partition import Offered
-from timerd.core.protocol.insertion import Inserted, Placed, noted, placed_again, standing_of
+from timerd.core.protocol.insertion import Inserted, Placed, noted, placed_again, taken_along
 from timerd.core.protocol.procedures import (
     AppendRows,
     Ending,
@@ -255,8 +255,8 @@ def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[A
     ]
     marks = [mark for mark, _ in chosen]
     yield SetMarks(marks)
-    standing = yield from standing_of(marks)
-    return placed_again(zip(standing, (row for _, row in chosen), strict=True), done)
+    yield from taken_along(marks)
+    return placed_again(chosen, done)
 
 
 def _not_moved(left: Sequence[tuple[Partition, RowGroup]]) -> Procedure[list[tuple[Partition, RowGroup]]]:
