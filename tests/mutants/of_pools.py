@@ -34,12 +34,13 @@ MUTANTS = (
         name="rarity-of-free",
         guarantee="G23",
         file="timerd/core/assignment/pools.py",
-        old="        return found.declared if found is not None else 0\n",
-        new="        return found.free if found is not None else 0\n",
+        old="            found.free -= 1\n",
+        new="            found.free -= 1\n            found.ahead_ms = rarity_ms(max(1, found.free))\n",
         breaks="each send changes the order of all that wait",
         tests=(
             DECISIONS,
-            "tests/services/test_pools.py::test_a_rare_type_passes_one_that_many_slots_can_run",
+            "tests/core/assignment/test_assignment.py"
+            "::test_by_31_seconds_of_waiting_a_type_that_one_slot_can_run_passes_one_that_many_can",
         ),
     ),
     Mutant(

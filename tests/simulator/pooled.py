@@ -47,12 +47,11 @@ class PooledWorker(Worker):
                 pipe.send(pb.WorkRequest(credit=credit))
 
     def _give(self, tasks: int) -> list[pb.Credit]:
-        """A pool has no more free slots than it has slots, whatever its worker says. Before the server has answered
-        nothing is said of them."""
-        if not self._is_open:
-            return []
-        self._free = min(self._slots, self._free + tasks)
-        return [pb.Credit(pool=POOL, tasks=tasks)]
+        """It says no more than is free, also where it repeats itself. Before the server has answered nothing is said of
+        slots."""
+        more = min(tasks, self._slots - self._free) if self._is_open else 0
+        self._free += more
+        return [pb.Credit(pool=POOL, tasks=more)] if more else []
 
     def _spend(self, queue: str) -> bool:
         self._free -= 1
