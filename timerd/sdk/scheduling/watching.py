@@ -115,7 +115,7 @@ class Watched:
 
     @classmethod
     def of(cls, message: pb.WatchResponse, is_resumed: bool) -> Watched:
-        """It says what the message `message` says."""
+        """It says what the message `message` says, and `is_resumed`."""
         events = tuple(map(DeliveryEvent.of, message.events))
         return cls(events, message.left_out, tuple(message.silent), is_resumed)
 
