@@ -38,6 +38,7 @@ from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.model.pushback import Pushback
+from timerd.services.background import noted
 from timerd.services.dispatch.due_looks import DueLooks
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
@@ -434,7 +435,8 @@ class Delivery:
             stats.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             sent = self._send(assignment)
             if self.tail.is_read:
-                self.tail.sent(queue, assignment.taken, assignment.called, now_ms)
+                with noted("watching", "who looks on is not told of what was sent"):
+                    self.tail.sent(queue, assignment.taken, assignment.called, now_ms)
             messages += sent.messages
             sent_bytes += sent.size_bytes
         before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
@@ -443,7 +445,8 @@ class Delivery:
 
     def _tell_ended(self, settlement: Settlement) -> None:
         if self.tail.is_read:
-            self.tail.settled(settlement, self.clock_ms())
+            with noted("watching", "who looks on is not told of what has ended"):
+                self.tail.settled(settlement, self.clock_ms())
 
     def _send(self, assignment: Assignment) -> Sent:
         sink = self._sinks[assignment.worker]
