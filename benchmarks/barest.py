@@ -33,15 +33,14 @@ from rich.table import Table
 
 from benchmarks import given as files
 from benchmarks.child import obey
-from benchmarks.figures import BenchmarkFailed
 from benchmarks.machine import facts
 from benchmarks.processes import Child
+from benchmarks.redis_process import PROGRAM, start_redis
 
 HERE = "benchmarks.barest"
 CALLERS = 8
 CALL_BYTES = 290
 OK = b"ok"
-STARTS_WITHIN_S = 5.0
 Waiting = SimpleQueue[tuple[asyncio.Transport, bytes]]
 
 
@@ -145,7 +144,7 @@ async def measured(kind: str, seconds: float, folder: Path) -> float:
 async def _started(stack: AsyncExitStack, kind: str, folder: Path) -> int:
     """Its port."""
     if kind == "Redis":
-        return await _redis(stack, folder)
+        return await start_redis(stack, folder)
     server = await Child.start("server", "-m", HERE, "--obey")
     stack.push_async_callback(server.stop)
     where = None if kind == "nothing" else str(folder)
@@ -153,29 +152,9 @@ async def _started(stack: AsyncExitStack, kind: str, folder: Path) -> int:
     return port
 
 
-async def _redis(stack: AsyncExitStack, folder: Path) -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-    settings = ("--port", str(port), "--dir", str(folder), "--appendonly", "yes", "--appendfsync", "always")
-    server = await asyncio.create_subprocess_exec(
-        "redis-server", *settings, "--save", "", stdout=asyncio.subprocess.DEVNULL
-    )
-    stack.push_async_callback(server.wait)
-    stack.callback(server.terminate)
-    until_s = time.monotonic() + STARTS_WITHIN_S
-    while time.monotonic() < until_s:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.05)
-        else:
-            return port
-    raise BenchmarkFailed(f"Redis does not listen within {STARTS_WITHIN_S:g} s.")
-
-
 async def compare(repeat: int, seconds: float) -> dict[str, list[float]]:
     """In turns."""
-    kinds = ["nothing", "SQLite", *(["Redis"] if shutil.which("redis-server") else [])]
+    kinds = ["nothing", "SQLite", *(["Redis"] if shutil.which(PROGRAM) else [])]
     rates: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(repeat):
         for kind in kinds:

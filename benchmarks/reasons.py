@@ -25,6 +25,7 @@ OF_MEASURES = {
     "simulating": "schedules-and-cycles",
     "webhooks": "webhooks",
     "page": "the-page",
+    "streams": "redis-streams",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",

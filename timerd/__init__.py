@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from timerd.client import CancelOutcome, Client, ConnectOptions, SyncClient, Task, TaskOptions, TimerdError
-    from timerd.worker import Delivery, Reject, Retry, Throttled, Worker
+    from timerd.worker import Delivery, Interrupted, Reject, Retry, Throttled, Worker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "Client",
     "ConnectOptions",
     "Delivery",
+    "Interrupted",
     "Reject",
     "Retry",
     "Throttled",
@@ -28,7 +29,7 @@ __all__ = [
     "Worker",
     "__version__",
 ]
-_WORKER = frozenset({"Delivery", "Reject", "Retry", "Throttled", "Worker"})
+_WORKER = frozenset({"Delivery", "Interrupted", "Reject", "Retry", "Throttled", "Worker"})
 
 
 def __getattr__(name: str) -> object:

@@ -29,12 +29,12 @@ from timerd.core.cluster import Timing
 from timerd.core.dispatch import RETURN_MS, Deliveries, DeliveryMachine, Limit, RedeliveryGuard
 from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
 from timerd.core.regulation import Breakers, KnownRules, RuleKeyLimits, RuleLimits, Standstills
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
+from timerd.model.backup_contents import BackupContents
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, TokenReader, ZoneData
 from timerd.services.api import TimerApi
@@ -79,6 +79,8 @@ from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
+from timerd.services.streams.streams import Streams
+from timerd.services.streams.targets_file import read_password, read_streams
 from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.key_file import KeyFile
@@ -91,7 +93,6 @@ from timerd.services.work.relaying import relaying
 from timerd.services.work.work_service import WorkService
 
 if TYPE_CHECKING:
-    from timerd.adapters.sqlite.backup import Checked
     from timerd.observability.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -304,7 +305,8 @@ async def assemble(
     rest = others, opened, clock.boot_ms, still, placing, keys
     regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
     to = _answering(base, clock, delivery, peers, zones, regulating)
-    last = to.sweep, _webhooks(config, delivery, clock, to.api), regulating, to.api.audited
+    webhooks, streams = _webhooks(config, delivery, clock, to.api), _streams(config, delivery)
+    last = to.sweep, webhooks, regulating, to.api.audited
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
@@ -312,7 +314,7 @@ async def assemble(
         server = serve(config, to.api, work, to.handlers)
         probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
         single = None, None, None, probe
-        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last)
+        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last, streams=streams)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
@@ -324,7 +326,7 @@ async def assemble(
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
     several = peers, relays, clocks, probe
-    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last)
+    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last, streams=streams)
 
 
 def _opened(scheduler: Scheduler, delivery: Callable[[], Delivery], queues: Collection[QueueKey]) -> None:
@@ -343,6 +345,17 @@ def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock, api: Timer
     rules = AddressRules(config.webhooks.private_networks)
     way, now_ms = partial(open_poster, rules.objection), lambda: int(clock.wall_ms())
     return Webhooks(targets, delivery, way, now_ms, api.results)
+
+
+def _streams(config: ServerConfig, delivery: Delivery) -> Streams | None:
+    """Nor for one of Redis."""
+    targets = read_streams(config.streams)
+    if not targets:
+        return None
+    with _needs_redis():
+        from timerd.adapters.redis.stream_writing import open_stream
+
+    return Streams(targets, delivery, partial(open_stream, read_password))
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
@@ -379,10 +392,8 @@ async def open_hints(config: ServerConfig) -> Hints | None:
     """Raises StartupError where Redis is there and does not let this instance in."""
     if not config.redis.url.get_secret_value():
         return None
-    try:
+    with _needs_redis():
         from timerd.adapters.redis.hints import open_hints as open_redis
-    except ModuleNotFoundError as error:
-        raise StartupError("Redis's client is not installed: `pip install timerd[redis]`.") from error
     return await open_redis(config.redis)
 
 
@@ -402,6 +413,14 @@ def _needs_driver() -> Iterator[None]:
         raise StartupError(
             "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
         ) from error
+
+
+@contextlib.contextmanager
+def _needs_redis() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise StartupError("Redis's client is not installed: `pip install timerd[redis]`.") from error
 
 
 async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None:
@@ -456,39 +475,20 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.probe is not None
     api, probe = node.server.api, node.probe
-    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks, node.regulating
+    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks, node.regulating, node.streams
     observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
     return node, Watch(observed, probe, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
-
-
-class BackupContents(NamedTuple):
-    """What a copy of the data holds."""
-
-    size_bytes: int
-    schema_version: int
-    rows: int
-    dead_letters: int
-    # Rows of finished buckets without a known end, by the ledger.
-    unexplained: int
 
 
 def back_up_sqlite(directory: Path, target: Path, progress: Callable[[int, int], None]) -> BackupContents:
     """While a server serves or none does. Raises StartupError."""
     from timerd.adapters.sqlite.backup import back_up
 
-    return _kept(back_up(directory, target, progress))
+    return back_up(directory, target, progress)
 
 
 def restore_sqlite(backup: Path, directory: Path) -> BackupContents:
     """Into a directory without data. Raises StartupError."""
     from timerd.adapters.sqlite.backup import restore
 
-    return _kept(restore(backup, directory))
-
-
-def _kept(checked: Checked) -> BackupContents:
-    ledger = Ledger()
-    ledger.add_finished([each for each in checked.controls if each.finished])
-    return BackupContents(
-        checked.size_bytes, checked.schema_version, checked.rows, checked.dead_letters, ledger.unexplained
-    )
+    return restore(backup, directory)

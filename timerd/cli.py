@@ -43,6 +43,7 @@ from timerd.commands import (
     top,
     version,
     work,
+    workers,
     zones,
 )
 from timerd.commands.failures import CommandFailure, failure_of_os
@@ -54,7 +55,7 @@ _PANELS = {
     "Tasks": (schedule, look, explain, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (top, tail, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
+    "Operate": (top, tail, workers, queues, keys, limits, doctor, health, cluster, partition, announce, backup, audit),
     "Try it": (demo, simulate, version),
 }
 

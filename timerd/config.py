@@ -123,6 +123,24 @@ class WebhooksConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class StreamsConfig:
+    """Queues whose tasks are appended to a Redis stream (docs/use/streams.md). Without a file there are none."""
+
+    # A table for each queue (services/streams/targets_file.py).
+    targets_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class OutboxConfig:
+    """A relay that the server keeps running beside it (docs/use/outbox.md). Without `relay_database` there is none."""
+
+    # postgresql://, mysql:// or sqlite:///. Hidden, since it may carry a password.
+    relay_database: SecretStr = SecretStr("")
+    # HOST:PORT that the relay sends to. Empty: where the server listens.
+    server: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class LogConfig:
     """Lines on stderr. `auto`: for people on a terminal, JSON elsewhere."""
 
@@ -184,6 +202,8 @@ class ServerConfig:
     auth: AuthConfig = AuthConfig()
     http: HttpConfig = HttpConfig()
     webhooks: WebhooksConfig = WebhooksConfig()
+    streams: StreamsConfig = StreamsConfig()
+    outbox: OutboxConfig = OutboxConfig()
     log: LogConfig = LogConfig()
     # "full": fsync before OK. "normal": a power cut may take the last commits, a crash of the process none.
     synchronous: Literal["full", "normal"] = "full"

@@ -37,6 +37,7 @@ from timerd.model.storage import (
     is_bare,
 )
 from timerd.model.store_traits import StoreTraits
+from timerd.model.streams import StreamEntry
 from timerd.model.webhooks import ERROR_BYTES, HttpAnswer
 
 __all__ = [
@@ -256,5 +257,15 @@ class Poster(Protocol):
     ) -> HttpAnswer:
         """Reads `most_bytes` of the answer. Raises NoAnswer where none came within `timeout_ms`, with a sentence that
         says why."""
+
+    async def close(self) -> None: ...
+
+
+class StreamWriter(Protocol):
+    """Appends to one stream."""
+
+    async def append(self, entries: Sequence[StreamEntry]) -> Sequence[str]:
+        """In their order. For each why it was not taken, in a sentence; empty: it is in the stream, by this call or an
+        earlier one. Raises StreamAway where it is unknown what was taken."""
 
     async def close(self) -> None: ...

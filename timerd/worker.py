@@ -31,6 +31,9 @@ from timerd.sdk.transport import (
 from timerd.sdk.values import (
     LONGEST_WIRE_SPAN,
     Delivery,
+    Interrupted,
+    Interruption,
+    InterruptReason,
     InvalidTask,
     Occurrence,
     OccurrenceReason,
@@ -51,13 +54,16 @@ from timerd.sdk.values import (
     text,
     whole_number,
 )
+from timerd.sdk.values import name as checked_name
 from timerd.sdk.working import (
     BatchHandler,
     BatchLane,
     Handler,
     Lane,
+    Pool,
     Reject,
     Retry,
+    SharedSlots,
     SingleLane,
     Throttled,
     WorkStream,
@@ -75,6 +81,7 @@ _WORK = "/timerd.v1.WorkService/Work"
 # Of one try to declare a schedule; there are more.
 _DECLARE_S = 10.0
 _DECLARE_AGAIN_S = 1.0
+_MOST_SLOTS = 1_000_000
 
 
 class TypedHandlers(Protocol):
@@ -137,6 +144,7 @@ class Worker:
         self._clock = ms_clock(given.clock)
         self._tracing = given.tracing
         self._lanes: dict[str, Lane] = {}
+        self._pools: list[Pool] = []
         self._included: list[TypedHandlers] = []
         self._declared: list[Callable[[Schedules], Awaitable[None]]] = []
         self._declaring: asyncio.Task[None] | None = None
@@ -148,7 +156,13 @@ class Worker:
         self._is_stopped_before = False
 
     def on(
-        self, queue: str, *, concurrency: int = 16, timeout: Span | None = None, isolation: str = ""
+        self,
+        queue: str,
+        *,
+        concurrency: int = 16,
+        timeout: Span | None = None,
+        isolation: str = "",
+        shield: bool = False,
     ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator registers a handler for the tasks of a queue: `@worker.on("mails")`.
 
@@ -167,6 +181,8 @@ class Worker:
             isolation: "process" has each call done by a process of its own, which can be ended whatever it is at. Its
                 module is imported there, so a program's own start stands under `if __name__ == "__main__"`. Default
                 none.
+            shield: an interrupt (the task was cancelled, say) ends no call of the handler, which may look at
+                `delivery.interrupted`. Default not: a coroutine is cancelled, and a process is ended.
 
         Raises:
             InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a
@@ -179,7 +195,7 @@ class Worker:
         def register(handler: AnyHandler) -> AnyHandler:
             check_handler(handler, queue, "delivery")
             called = isolated(handler, queue, isolation)
-            self._add(SingleLane(queue, called, at_once, self._tracing, timeout_s))
+            self._add(SingleLane(queue, called, at_once, self._tracing, timeout_s, shield=shield))
             return handler
 
         return register
@@ -192,6 +208,7 @@ class Worker:
         concurrency: int = 1,
         timeout: Span | None = None,
         isolation: str = "",
+        shield: bool = False,
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
         """The decorator registers a handler that takes a list of deliveries of a queue.
 
@@ -207,6 +224,7 @@ class Worker:
             timeout: how long a call may take in all, as for `on`. Default what is left of the attempt of which least
                 is.
             isolation: as for `on`.
+            shield: as for `on`. A call is ended only when all of its deliveries were interrupted.
 
         Raises:
             InvalidTask: as for `on`.
@@ -218,10 +236,37 @@ class Worker:
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             check_handler(handler, queue, "list of deliveries")
             called: BatchHandler = isolated(handler, queue, isolation)
-            self._add(BatchLane(queue, called, size, at_once, self._tracing, timeout_s))
+            self._add(BatchLane(queue, called, size, at_once, self._tracing, timeout_s, shield=shield))
             return handler
 
         return register
+
+    def pool(self, name: str, *, slots: int) -> Pool:
+        """The worker gets slots that several queues share: `pool = worker.pool("convert", slots=8)`.
+
+        `@pool.on("pdf")` then registers the handler of a queue in it. Use a pool where one worker handles several kinds
+        of tasks in the same few places; the server puts into a free slot what is first among all of them.
+
+        Args:
+            name: a name of the caller's choice, by which operators see it.
+            slots: how many handlers run at a time, of all queues of the pool together.
+
+        Raises:
+            InvalidTask: the worker has a pool of this name, or `slots` is less than 1.
+        """
+        shared = SharedSlots(checked_name(name, "name"), whole_number(slots, "slots", 1, _MOST_SLOTS))
+        if any(each.name == name for each in self._pools):
+            raise InvalidTask(f"This worker has a pool {name!r} already: give the other one a name of its own.")
+        pool = Pool(shared, self._on_in_pool)
+        self._pools.append(pool)
+        return pool
+
+    def _on_in_pool(
+        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str
+    ) -> None:
+        check_handler(handler, queue, "delivery")
+        called, timeout_s = isolated(handler, queue, isolation), _seconds_or_none(timeout)
+        self._add(SingleLane(queue, called, pool.slots, self._tracing, timeout_s, pool))
 
     def include(self, tasks: TypedHandlers, *, concurrency: int = 16, timeout: Span | None = None) -> None:
         """The worker takes over the typed tasks of a registry: `worker.include(tasks)`.
@@ -425,9 +470,13 @@ def _at_least_one(value: int, field: str) -> int:
 __all__ = [
     "ConnectOptions",
     "Delivery",
+    "InterruptReason",
+    "Interrupted",
+    "Interruption",
     "Occurrence",
     "OccurrenceReason",
     "OrderFence",
+    "Pool",
     "Progress",
     "TaskResult",
     "Reject",

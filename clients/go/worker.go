@@ -73,9 +73,21 @@ func (c *Client) Finish(ctx context.Context, outcome Outcome, tasks ...*Task) er
 
 // Extend begins the leases anew, and returns the ack tokens of the tasks that are lost.
 func (c *Client) Extend(ctx context.Context, lease time.Duration, tasks ...*Task) ([][]byte, error) {
-	var reply struct{ Lost [][]byte }
-	err := c.Call(ctx, "WorkService/Extend", message{"ackTokens": tokens(tasks), "lease": span(lease)}, &reply)
-	return reply.Lost, err
+	extended, err := c.extend(ctx, lease, tasks)
+	return extended.Lost, err
+}
+
+type extended struct {
+	Lost       [][]byte
+	Interrupts []struct {
+		AckTokens []byte
+		Reason    string
+	}
+}
+
+func (c *Client) extend(ctx context.Context, lease time.Duration, tasks []*Task) (reply extended, err error) {
+	err = c.Call(ctx, "WorkService/Extend", message{"ackTokens": tokens(tasks), "lease": span(lease)}, &reply)
+	return reply, err
 }
 
 func tokens(tasks []*Task) (found [][]byte) {
@@ -86,8 +98,23 @@ func tokens(tasks []*Task) (found [][]byte) {
 }
 
 // Handler works on a task. An error lets it come again by the retry policy, unless it is of Retry, Reject or
-// Throttled. The context ends when the task is lost to another worker.
+// Throttled. The context ends when the work is for nothing: context.Cause says why, and is one of Lost, Cancelled and Expired. What
+// the handler returns then counts as ever; an error ends a cancelled task as cancelled.
 type Handler func(context.Context, *Task) error
+
+// Interrupted is why the context of a handler has ended.
+type Interrupted string
+
+const (
+	Lost      Interrupted = "lost"      // another worker has the task
+	Cancelled Interrupted = "cancelled" // it was cancelled or purged
+	Expired   Interrupted = "expired"   // its time is over
+)
+
+// As the server says them; others are of a later one.
+var reasons = map[string]Interrupted{"INTERRUPT_REASON_CANCELLED": Cancelled, "INTERRUPT_REASON_EXPIRED": Expired}
+
+func (i Interrupted) Error() string { return "the task is " + string(i) }
 
 // Working says how Work works; the zero value is good.
 type Working struct {
@@ -102,7 +129,7 @@ func (c *Client) Work(ctx context.Context, queue string, working Working, handle
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	most := min(cmp.Or(working.Concurrency, 10), 1000)
-	w := &worker{Client: c, lease: cmp.Or(working.Lease, 30*time.Second), inHand: map[*Task]context.CancelFunc{}}
+	w := &worker{Client: c, lease: cmp.Or(working.Lease, 30*time.Second), inHand: map[*Task]context.CancelCauseFunc{}}
 	w.slots, w.done = make(chan struct{}, most), make(chan *Task, most)
 	go w.renew(lasting)
 	go w.acknowledge(lasting)
@@ -134,11 +161,11 @@ type worker struct {
 	slots  chan struct{} // one for each task in hand
 	done   chan *Task    // to be acknowledged
 	mutex  sync.Mutex
-	inHand map[*Task]context.CancelFunc
+	inHand map[*Task]context.CancelCauseFunc
 }
 
 func (w *worker) work(ctx context.Context, task *Task, handle Handler) {
-	handling, end := context.WithCancel(ctx)
+	handling, end := context.WithCancelCause(ctx)
 	w.mutex.Lock()
 	w.inHand[task] = end
 	w.mutex.Unlock()
@@ -160,7 +187,7 @@ func (w *worker) finish(ctx context.Context, outcome Outcome, tasks ...*Task) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, task := range tasks {
-		w.inHand[task]()
+		w.inHand[task](nil)
 		delete(w.inHand, task)
 		<-w.slots
 	}
@@ -182,7 +209,7 @@ func (w *worker) acknowledge(ctx context.Context) {
 	}
 }
 
-// renew tells that the tasks in hand are still worked on, and ends the contexts of those that are lost.
+// renew tells that the tasks in hand are still worked on, and ends the contexts of those that are interrupted.
 func (w *worker) renew(ctx context.Context) {
 	for {
 		select {
@@ -191,7 +218,7 @@ func (w *worker) renew(ctx context.Context) {
 		case <-time.After(w.lease / 3):
 		}
 		w.mutex.Lock()
-		tasks, ends := []*Task{}, map[string]context.CancelFunc{}
+		tasks, ends := []*Task{}, map[string]context.CancelCauseFunc{}
 		for task, end := range w.inHand {
 			tasks, ends[string(task.AckToken)] = append(tasks, task), end
 		}
@@ -199,12 +226,17 @@ func (w *worker) renew(ctx context.Context) {
 		if len(tasks) == 0 {
 			continue
 		}
-		lost, err := w.Extend(ctx, w.lease, tasks...)
+		extended, err := w.extend(ctx, w.lease, tasks)
 		if err != nil && ctx.Err() == nil {
 			slog.Warn("timerd: leases are not renewed", "tasks", len(tasks), "error", err)
 		}
-		for _, token := range lost {
-			ends[string(token)]()
+		for _, token := range extended.Lost {
+			ends[string(token)](Lost)
+		}
+		for _, each := range extended.Interrupts {
+			if end, reason := ends[string(each.AckTokens)], reasons[each.Reason]; end != nil && reason != "" {
+				end(reason)
+			}
 		}
 	}
 }

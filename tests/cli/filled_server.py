@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
+from time import sleep
 
 from tests.cli.served import Server
 from timerd.client import SyncClient
+from timerd.v1.overview_service_pb2 import PoolActivity
+from timerd.worker import Worker
 
 LONG = "reminders/of-a-rather-long-name.which-somebody-chose"
 LIMIT = "the-partner-who-takes-a-hundred-calls-a-second"
@@ -21,6 +28,30 @@ def filled_server(folder: Path) -> Server:
         _add_cycle(client)
         _add_rules(client)
     return server
+
+
+@contextmanager
+def working(address: str) -> Iterator[None]:
+    """A worker with a pool is connected."""
+    worker = Worker(address, name="converter-of-the-third-floor-in-berlin-4711")
+    pool = worker.pool("convert", slots=8)
+    for queue in ("pdf", "excel", LONG):
+        pool.on(queue)(print)
+    worker.on("letters", concurrency=2)(print)
+    thread = Thread(target=asyncio.run, args=(worker.run(),))
+    thread.start()
+    try:
+        with SyncClient(address) as client:
+            while not any(pool.free for pool in _pools(client)):
+                sleep(0.05)
+        yield
+    finally:
+        asyncio.run(worker.stop())
+        thread.join()
+
+
+def _pools(client: SyncClient) -> list[PoolActivity]:
+    return [pool for each in client.overview().instances for worker in each.workers for pool in worker.pools]
 
 
 def _add_tasks(client: SyncClient) -> None:

@@ -33,9 +33,9 @@ def test_what_was_cut_off_is_unknown(tmp_path: Path, terminal: Terminal) -> None
 
 def test_a_message_without_fields_is_shown_by_its_name(whole: Server, terminal: Terminal) -> None:
     assert terminal("queues", "set", "charges", "--breaker").code == 0
-    shown = terminal("audit", "--method", "PutQueue")
-    assert shown.out.splitlines()[1].split()[2:] == ["OK", "queue=charges", "breaker"]
-    (put,) = map(json.loads, terminal("audit", "--method", "PutQueue", "--json").out.splitlines())
+    shown = terminal("audit", "--method", "UpdateQueue")
+    assert shown.out.splitlines()[1].split()[2:5] == ["OK", "queue=charges", "breaker"]
+    (put,) = map(json.loads, terminal("audit", "--method", "UpdateQueue", "--json").out.splitlines())
     assert put["request"]["breaker"] == {}
 
 

@@ -116,6 +116,17 @@ def test_cancel_by_key(terminal: Terminal, server: FakeServer) -> None:
     assert "a worker has it in hand" in ran.out
 
 
+def test_cancel_waits_for_what_a_worker_has(terminal: Terminal, server: FakeServer) -> None:
+    server.timers.unary_answers["Cancel"] += [pb.CancelResponse(outcome=task_pb2.CANCEL_OUTCOME_CANCELLED)] * 2
+    ran = terminal("cancel", "A1", "A2", "--wait", "30s", "--json")
+    assert (ran.code, [line["outcome"] for line in ran.lines]) == (0, ["CANCELLED"] * 2)
+    asked = [pb.CancelRequest.FromString(data) for method, data in server.timers.unary if method == "Cancel"]
+    assert {each.task_id for each in asked} == {"A1", "A2"}
+    assert all(0 < each.wait.ToMilliseconds() <= 30_000 for each in asked)
+    long = terminal("cancel", "A1", "--wait", "11m")
+    assert (long.code, "give 10m at most" in long.err) == (2, True)
+
+
 def test_reschedule_and_fire_now(terminal: Terminal, server: FakeServer) -> None:
     ran = terminal("reschedule", "A1", "--at", "2030-01-01T09:00Z", "--json")
     assert ran.json == {"task_id": "A1", "fire_time": "2030-01-01T09:00:00.000Z"}

@@ -40,6 +40,35 @@ def test_a_queue_gets_a_limit_and_loses_it(terminal: Terminal, whole: Server) ->
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused
 
 
+def test_what_is_not_named_stays(terminal: Terminal, whole: Server) -> None:
+    """Each of the first three commands says one thing of the queue; the last ones take one away."""
+    terminal("queues", "set", "charges", "--rate", "100/s", "--max-in-hand", "50")
+    terminal("queues", "set", "charges", "--ordering", "halt", "--key", "acme=20", "--key-share", "0.2")
+    said = terminal("queues", "set", "charges", "--breaker", "--key", "initech=30/m", "--key-weight", "acme=3")
+    assert " ".join(said.out.split()) == (
+        "charges starts 100/s, 10 at once and has 50 in hand at most, and has a breaker, and 20% of what is in hand is "
+        "one key's at most, 2 keys have limits of their own, 1 have other weights, and its ordering keys go by HALT."
+    )
+    halved = terminal("queues", "set", "charges", "--max-in-hand", "25", "--json").json
+    assert (halved["rate"], halved["max_in_hand"], halved["keys"]["weights"]) == ("100/s", 25, {"acme": 3.0})
+    left = terminal("queues", "set", "charges", "--clear", "rate", "--clear", "breaker", "--key", "acme=default").out
+    assert " ".join(left.split()) == (
+        "charges has 25 in hand at most, and 20% of what is in hand is one key's at most, 1 keys have limits of their "
+        "own, 1 have other weights, and its ordering keys go by HALT."
+    )
+    gone = terminal("queues", "set", "charges", "--no-limit").out
+    assert gone == "charges has no limit, and its ordering keys go by HALT.\n"
+    for wrong in (
+        ["--clear", "everything"],
+        ["--clear", "rate", "--rate", "3/s"],
+        ["--key-weight", "acme=much"],
+        ["--key-weight", "acme=1000"],
+        ["--key", "a=1", "--key", "a=2"],
+    ):
+        refused = terminal("queues", "set", "charges", *wrong)
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused
+
+
 def test_a_pause_with_an_end_and_a_task_that_waits_for_it(terminal: Terminal, whole: Server) -> None:
     end = datetime(2030, 1, 1, 6, tzinfo=UTC).isoformat()
     terminal("queues", "pause", "mails", "--until", end)

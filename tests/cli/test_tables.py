@@ -12,7 +12,7 @@ from rich.cells import cell_len
 
 from tests.cli.commands import paths_of_commands
 from tests.cli.conftest import Terminal
-from tests.cli.filled_server import ERROR, LIMIT, LONG, filled_server
+from tests.cli.filled_server import ERROR, LIMIT, LONG, filled_server, working
 from timerd.commands.table import Column, Kind, fitted_table, wide_table
 
 ID = "AQAAAaIhkK-gAABgQOOCjyNbUQCmecf9HKXb_PJ501EAAAAAaCe2e9w1M7k"
@@ -46,6 +46,7 @@ LISTINGS = {
     ("cycles", "show"): ("sync",),
     ("cycles", "members"): ("sync",),
     ("cluster",): (),
+    ("workers",): (),
     ("partition",): ("now",),
     ("queues", "list"): (),
     ("queues", "show"): (LONG,),
@@ -125,7 +126,8 @@ def short_iso_of(name: str) -> str:
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = filled_server(tmp_path_factory.mktemp("filled"))
-    yield server.address
+    with working(server.address):
+        yield server.address
     server.stop()
 
 
@@ -177,6 +179,15 @@ def test_a_dead_letter_shows_the_last_line_of_its_error(typed: Terminal) -> None
     assert ERROR[:20] in shown
     assert "Traceback" not in shown
     assert ERROR in typed("dead-letters", "-o", "wide").out
+
+
+def test_workers_show_their_pools_and_what_is_free(typed: Terminal) -> None:
+    shown = typed("workers").out
+    assert "8 of 8" in shown
+    assert "convert (" in shown
+    (record,) = typed("workers", "--json").lines
+    assert record["pools"] == [{"pool": "convert", "queues": sorted(["pdf", "excel", LONG]), "slots": 8, "free": 8}]
+    assert sorted(record["queues"]) == sorted(["pdf", "excel", LONG, "letters"])
 
 
 def test_times_are_told_from_now(typed: Terminal) -> None:

@@ -19,7 +19,7 @@ from tests.process.children import Server
 from tests.process.conftest import Children
 from tests.process.waiting import until
 from tests.services.access_rig import proof
-from timerd.client import SyncClient, TaskState
+from timerd.client import CancelOutcome, SyncClient, TaskState
 from timerd.demo.processes import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
@@ -264,9 +264,19 @@ def test_a_worker_that_stood_still_hears_that_it_has_lost_its_task(served: Serve
     second.start("work", queue="mails", leaseMs=SECOND_MS)
     second.begun(b"1", 2)
     first.signal(signal.SIGCONT)
-    first.lost(b"1")
+    assert first.lost(b"1")["reason"] == "lost"
     second.call("end", payload=b"1", outcome="ack")
     until_state(served.client, task.id, TaskState.ACKED)
+
+
+def test_a_worker_hears_that_its_task_was_cancelled(served: Served, driver: Driver) -> None:
+    """With its next sign of life. What it says after that counts: the task ends as cancelled."""
+    task = served.client.schedule("mails", b"1", delay=0)
+    driver.start("work", queue="mails", leaseMs=SECOND_MS)
+    driver.begun(b"1")
+    assert served.client.cancel(task.id, wait=60) is CancelOutcome.CANCELLED
+    assert driver.lost(b"1")["reason"] == "cancelled"
+    assert state(served.client, task.id) is TaskState.CANCELLED
 
 
 def test_a_worker_goes_on_after_a_restart_of_the_server(served: Served, driver: Driver) -> None:

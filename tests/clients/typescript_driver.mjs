@@ -35,7 +35,10 @@ async function handle(task, signal) {
   say({ event: "begun", ...seen, payload });
   const lost = new Promise((resolve) => signal.addEventListener("abort", () => resolve("lost")));
   const told = await Promise.race([ending(payload).next(), lost]);
-  if (told === "lost") return say({ event: "lost", payload, attempt: task.attempt });
+  if (told === "lost") {
+    say({ event: "lost", payload, attempt: task.attempt, reason: signal.reason.why });
+    throw signal.reason;
+  }
   if (told.outcome === "fail") throw new Error(told.error);
   if (told.outcome === "retry") throw new Retry(told.afterMs, told.error);
   if (told.outcome === "throttled") throw new Throttled(told.afterMs, told.limit, told.error);

@@ -182,12 +182,13 @@ class Cluster:
         stream: bytes = b"",
         replaces: Sequence[bytes] = (),
         namespace: str = "",
+        pools: Sequence[pb.Pool] = (),
     ) -> RawWorker:
         channel = grpc.aio.insecure_channel(self._addresses[name])
         self._exits.push_async_callback(channel.close)
         worker = RawWorker(WorkServiceStub(channel).Work())
         asked = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in credits]
-        opening = pb.Open(namespace=namespace, credits=asked, resume=resume, lease_ms=lease_ms)
+        opening = pb.Open(namespace=namespace, credits=asked, resume=resume, lease_ms=lease_ms, pools=pools)
         opening.stream = stream
         opening.replaces.extend(replaces)
         await worker.open(opening)

@@ -249,6 +249,8 @@ async def test_leases_of_tasks_from_elsewhere_are_extended() -> None:
         assert cluster.in_flight("AB") == [0, 1]
         await cluster.advance(2_200)
         assert cluster.in_flight("AB") == [0, 0], "it was not extended in time"
+        lost = pb.Interrupt(ack_tokens=sent.ack_tokens, reason=pb.INTERRUPT_REASON_LOST)
+        assert (await worker.next()).interrupt == lost
         await worker.extend(sent.ack_tokens)
         assert (await worker.next()).extended.lost == sent.ack_tokens
 
@@ -598,5 +600,5 @@ async def test_nothing_is_kept_of_queues_that_a_home_serves_no_more() -> None:
             ):
                 stream.take(each)
         await cluster.advance(GRACE_MS + 1)
-        share, hold = b.delivery.machine.share, b.delivery._send_hold
+        share, hold = b.delivery.machine.capacity.share, b.delivery._send_hold
         assert (stream._granted_for, hold._windows, list(share._queues.values())) == ({}, {}, [set()])

@@ -98,6 +98,7 @@ def test_concurrency(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[1])), server.address, {})
     asyncio.run(work(names["worker"], lambda: len(names["charged"]) == 1 and len(names["stored"]) == 2))
     assert (names["charged"], sorted(names["stored"])) == ([b"order 17"], [b"1", b"2"])
+    assert (names["pool"].slots, names["pdf"].__name__) == (8, "pdf")
     with SyncClient(server.address) as client:
         [failed] = [task for task in client.list(queue="readings") if task.last_error]
     assert "no number: b'three'" in failed.last_error
@@ -141,6 +142,8 @@ def test_set_ups(server: Server) -> None:
     assert [each for each in names["done"] if each.startswith("doc-42")] == [
         f"doc-42: {change}" for change in ("draft", "review", "print")
     ]
+    asyncio.run(work(names["versatile"], lambda: ("versatile", "excel") in names["by_worker"]))
+    asyncio.run(work(names["plain"], lambda: len(names["by_worker"]) == 21))
     names["client"].close()
 
 

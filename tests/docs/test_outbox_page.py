@@ -66,7 +66,7 @@ async def test_from_sql_to_tasks(postgres: PostgresServer, children: Children, t
     admin = await asyncpg.connect(postgres.url(), timeout=30)
     await admin.execute(f"CREATE DATABASE {name}")
     await admin.close()
-    init, run = typed("sh")
+    init, run, _beside = typed("sh")
     assert run_cli(*command(init, postgres.url(name))).returncode == 0
     database = await asyncpg.connect(postgres.url(name), timeout=30)
     [statements] = typed("sql")

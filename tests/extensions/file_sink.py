@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from timerd.core.dispatch.delivery_machine import Assignment
+from timerd.core.dispatch.interrupts import InterruptReason
 from timerd.core.dispatch.settlement import Action
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
@@ -56,6 +57,9 @@ class FileSink:
 
     def confirm(self, confirmation: Confirmation) -> None:
         """What was refused was over before."""
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """It is written by then."""
 
     def go_away(self) -> None:
         """Nothing is under way after `deliver`."""

@@ -49,10 +49,12 @@ class Inbox:
     def attempts(self) -> list[int]:
         return [each.delivery.attempt for each in self.got]
 
-    async def works(self, *queues: str, concurrency: int = 16, silent: bool = False, lease: float = 30.0) -> Worker:
+    async def works(
+        self, *queues: str, concurrency: int = 16, silent: bool = False, lease: float = 30.0, shield: bool = False
+    ) -> Worker:
         worker = self.server.worker(silent=silent, lease=lease)
         for queue in queues:
-            worker.on(queue, concurrency=concurrency)(self)
+            worker.on(queue, concurrency=concurrency, shield=shield)(self)
         await worker.start()
         return worker
 

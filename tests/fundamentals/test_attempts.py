@@ -108,7 +108,7 @@ async def cancelled_in_hand(server: Server, client: Client, inbox: Inbox) -> Tas
         await fails(delivery)
 
     inbox.after = works
-    await inbox.works("mails")
+    await inbox.works("mails", shield=True)
     task = await client.schedule("mails", b"x", delay=60, retry=FIFTEEN)
     await server.advance(seconds=72)
     assert await client.cancel(task.id) is CancelOutcome.IN_FLIGHT

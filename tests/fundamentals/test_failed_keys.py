@@ -10,8 +10,9 @@ import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import Client, InvalidTask, NotFound, OnFailure, RetryPolicy, WaitReason
+from timerd.model.identity import parse_task_id
 from timerd.testing import Server
-from timerd.worker import Delivery, OrderFence, Reject
+from timerd.worker import Delivery, OrderFence, Reject, Retry
 
 QUICK = RetryPolicy(max_attempts=3, initial_backoff=20, multiplier=1, jitter=0)
 
@@ -87,18 +88,120 @@ async def test_who_skips_names_what_halts(server: Server, client: Client, inbox:
         await client.queues.skip_key("docs", "c")
 
 
-async def test_a_redriven_one_lets_its_key_go_on(server: Server, client: Client, inbox: Inbox) -> None:
-    """It comes behind what waits: it has its place by its new time."""
+async def test_a_redriven_one_is_the_next_of_its_key(server: Server, client: Client, inbox: Inbox) -> None:
+    """It stands where it stood, and so does its fence: nothing of the key has started since."""
     first, *_ = await halted(server, client, inbox)
     inbox.after = None
     assert await client.redrive([first]) == 1
     await server.advance(minutes=1)
-    assert inbox.payloads[2:] == [b"1", b"2", b"0"]
+    assert inbox.payloads[2:] == [b"0", b"1", b"2"]
+    fences = [each.delivery.order_fence for each in inbox.got if each.delivery.ordering_key == "a"]
+    assert fences == sorted(fence for fence in fences if fence is not None)
     assert await client.queues.keys("docs") == ()
     await server.restart()
     await client.schedule("docs", b"later", delay=1, ordering_key="a")
     await server.advance(minutes=1)
     assert inbox.payloads[-1] == b"later"
+    await ledger(server)
+
+
+async def test_a_redriven_one_is_the_next_over_its_retries_and_a_restart(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """The others wait for its end, wherever it is by then. Nobody skips it: it is dead no more."""
+    failed = [b"0"]
+
+    async def works(delivery: Delivery) -> None:
+        if delivery.payload in failed:
+            failed.remove(delivery.payload)
+            raise Retry(60)
+
+    first, *_ = await halted(server, client, inbox)
+    inbox.after = works
+    assert await client.redrive([first]) == 1
+    await server.advance(seconds=1)
+    assert inbox.payloads[2:] == [b"0"]
+    with pytest.raises(NotFound, match="No task halts"):
+        await client.queues.skip_key("docs", "a")
+    await server.restart()
+    await inbox.works("docs")
+    await server.advance(minutes=5)
+    assert inbox.payloads[2:] == [b"0", b"0", b"1", b"2"]
+    fences = [each.delivery.order_fence for each in inbox.got if each.delivery.ordering_key == "a"]
+    assert fences == sorted(fence for fence in fences if fence is not None)
+    await ledger(server)
+
+
+async def test_one_that_is_redriven_and_fails_again_halts_its_key_again(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """A repeat of the call that gave it life says so, and lets nothing go."""
+    first, *_ = await halted(server, client, inbox)
+    task, engine = parse_task_id(first), server.node.engine
+    assert task is not None
+    for _ in range(2):
+        assert await engine.redrive("default", "once", [task], engine.now_ms()) == [True]
+        await server.advance(minutes=1)
+        assert inbox.payloads[2:] == [b"0"]
+        assert [each.task_id for each in await client.queues.keys("docs") if each.halted] == [first]
+    await server.restart()
+    await inbox.works("docs")
+    await server.advance(minutes=1)
+    assert inbox.payloads[2:] == [b"0"]
+    inbox.after = None
+    assert await client.redrive([first]) == 1
+    await server.advance(minutes=1)
+    assert inbox.payloads[2:] == [b"0", b"0", b"1", b"2"]
+    await ledger(server)
+
+
+@pytest.mark.parametrize("how", ["cancel", "move"])
+async def test_of_a_redriven_one_that_leaves_its_place_the_others_go_on(
+    server: Server, client: Client, inbox: Inbox, how: str
+) -> None:
+    first, *_ = await halted(server, client, inbox)
+    await client.queues.pause("docs")
+    assert await client.redrive([first]) == 1
+    await server.advance(seconds=2)
+    if how == "cancel":
+        await client.cancel(first)
+    else:
+        await client.reschedule(first, delay=3600)
+    await client.queues.resume("docs")
+    await server.advance(minutes=1)
+    assert inbox.payloads[2:] == [b"1", b"2"]
+    inbox.after = None
+    await server.advance(minutes=60)
+    assert inbox.payloads[4:] == ([] if how == "cancel" else [b"0"])
+    await ledger(server)
+
+
+async def test_after_a_skip_a_redriven_one_comes_behind_what_waits(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Others have started since, and fences never go back."""
+    first, *_ = await halted(server, client, inbox)
+    inbox.after = None
+    await client.queues.pause("docs")
+    await client.queues.skip_key("docs", "a")
+    assert await client.redrive([first]) == 1
+    await client.queues.resume("docs")
+    await server.advance(minutes=1)
+    assert inbox.payloads[2:] == [b"1", b"2", b"0"]
+    await ledger(server)
+
+
+async def test_a_redriven_one_is_the_next_when_its_row_is_forgotten(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """After a weekend: its dead letter knows where it stood."""
+    first, *_ = await halted(server, client, inbox)
+    inbox.after = None
+    for _ in range(3):
+        await server.advance(hours=20)
+    assert await client.redrive([first]) == 1
+    await server.advance(minutes=1)
+    assert inbox.payloads[2:] == [b"0", b"1", b"2"]
     await ledger(server)
 
 

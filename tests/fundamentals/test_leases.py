@@ -93,7 +93,7 @@ async def test_an_attempt_timeout_ends_an_attempt_that_is_extended(
             await server.sleep(hours=2)
 
     inbox.after = slow_at_first
-    await inbox.works("mails")
+    await inbox.works("mails", shield=True)
     at = server.now + timedelta(minutes=1)
     policy = RetryPolicy(initial_backoff=10, attempt_timeout=120)
     task = await client.schedule("mails", b"x", at=at, retry=policy)
@@ -116,7 +116,7 @@ async def test_a_late_ack_ends_the_retries(server: Server, client: Client, inbox
         await server.sleep(minutes=5)
 
     inbox.after = slow
-    await inbox.works("mails", silent=True)
+    await inbox.works("mails", shield=True, silent=True)
     await client.schedule("mails", b"x", delay=60, retry=RetryPolicy(initial_backoff=3600))
     await server.advance(hours=5)
     assert inbox.attempts == [1]
@@ -329,7 +329,7 @@ async def test_what_was_acknowledged_late_is_no_dead_letter_of_the_next_attempt(
         raise Reject("no such address")
 
     inbox.after = slow
-    await inbox.works("mails", silent=True, concurrency=1)
+    await inbox.works("mails", shield=True, silent=True, concurrency=1)
     task = await client.schedule("mails", b"x", delay=60)
     await server.advance(minutes=1)
     second = Inbox(server)

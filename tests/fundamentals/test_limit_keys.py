@@ -90,6 +90,25 @@ async def test_others_come_in_turn_with_a_customer_who_has_much(server: Server, 
     await ledger(server)
 
 
+WEIGHTS = {"gold": 3.0, "silver": 1.0, "bronze": 0.5}
+
+
+async def test_shares_are_those_of_the_weights(server: Server, client: Client, inbox: Inbox) -> None:
+    """Of what starts while all three have something due, within a twentieth."""
+    ruled = await client.queues.put("mail", keys=KeyRules(share=1, weights=WEIGHTS))
+    assert ruled.keys is not None
+    assert ruled.keys.weights == {"gold": 3.0, "bronze": 0.5}
+    inbox.after = Office(server, seconds=0.1)
+    for customer in WEIGHTS:
+        await schedule(client, customer, 1_000, server.now + timedelta(seconds=1))
+    await inbox.works("mail", concurrency=10)
+    await server.advance(seconds=1 + 1_350 * 0.1 / 10)
+    started = Counter(payload.split()[0].decode() for payload in inbox.payloads)
+    assert started.total() > 1_300
+    for customer, weight in WEIGHTS.items():
+        assert started[customer] == pytest.approx(started.total() * weight / 4.5, rel=0.05)
+
+
 async def test_who_comes_later_does_not_wait_for_what_was_due_before(
     server: Server, client: Client, inbox: Inbox
 ) -> None:

@@ -14,6 +14,7 @@ HOLDS = [
     "cancel NOMERGECHECK",
     "places",
     "places NDEAD=2",
+    "pointing",
     "moves",
     "moves NM=2 NOCANCEL NLEAVE=0",
     "repeats",
@@ -78,6 +79,10 @@ BROKEN = [
         "VACUITY1", "VACUITY2", "VACUITY3", "READFIRST", "SILENTMOVES", "FLOORMOVES", "OVERCOUNTS", "NOLOOK",
         "LOOKFIRST", "NOCAS", "OWNPLACE", "ROWFIRST", "STARTNOW",
     )),
+    *(f"pointing {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "POINTLATE", "POINTTHERE", "MARKSSTAY", "MARKSFIRST", "ROWSONLY",
+        "LOOKONCE",
+    )),
     *(f"repeats {rule}" for rule in ("VACUITY1", "VACUITY2", "NOLOOK", "NOORDER")),
     *(f"repeats NOTIME {rule}" for rule in ("NOLOOK", "LOOKAPART", "BLINDRETRY", "NOKEEP", "NOAWAY", "AWAYLATE")),
     *(f"repeats KEYS NC=1 {rule}" for rule in ("VACUITY3", "NOTARGET", "TARGETBLIND")),
@@ -132,7 +137,8 @@ BROKEN = [
     *(f"order ORDERONLY {rule}" for rule in ("LANEBLIND", "LATEACCEPT", "LOADFIRST")),
     "order NCRASH=2 NPARK=0",
     *(f"failure HALT {rule}" for rule in (
-        "ENDFIRST", "NOTESBLIND", "NOTEALONE", "RESUMEANY", "GOFIRST", "VACUITY1", "VACUITY2",
+        "ENDFIRST", "NOTESBLIND", "NOTEALONE", "RESUMEANY", "GOFIRST", "NOTEGOES", "NOTEEARLY", "SKIPSALIVE",
+        "VACUITY1", "VACUITY2", "VACUITY4",
     )),
     *(f"failure PASS {rule}" for rule in ("PASSEARLY", "KEEPSPLACE", "VACUITY3")),
 ]  # fmt: skip

@@ -40,7 +40,7 @@ MUTANTS = (
         name="ack-seen-before-it-is-durable",
         guarantee="G7",
         file="timerd/services/holding/own_machines.py",
-        old=" or (machine.recorded(key) in BY_WORKERS and machine.last_lsn > machine.done_through)\n",
+        old=" or (machine.recorded(key) in BY_WORD and machine.last_lsn > machine.done_through)\n",
         new="\n",
         breaks="Get says CANCELLED of a task whose ack is in its holder's memory and not yet in the store",
         tests=("tests/cluster/test_get_elsewhere.py::test_an_ack_that_is_not_durable_yet_is_in_flight_to_others",),
@@ -95,6 +95,17 @@ MUTANTS = (
         breaks="a cancel goes by a record that came late, and who has the old row sends it after CANCELLED",
         tests=(
             "tests/unit/test_late_records.py::test_who_ends_a_task_reaches_its_row_where_a_late_record_says_that_it_was_carried_on",
+        ),
+    ),
+    Mutant(
+        name="cancelled-at-the-place-it-left",
+        guarantee="G7",
+        file="timerd/core/protocol/message_place.py",
+        old="    standing = yield from standing_of(marks)\n",
+        new="    standing = marks\n",
+        breaks="a cancel is answered while the row goes on to a later place, and the task is sent from there",
+        tests=(
+            "tests/unit/test_named_before_written.py::test_who_cancels_a_task_that_is_about_to_have_a_later_place_reaches_it_there",
         ),
     ),
 )

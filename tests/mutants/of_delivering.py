@@ -251,7 +251,7 @@ MUTANTS = (
         name="whole-stretch-of-one-bucket",
         guarantee="G9",
         file="timerd/services/engine/firing.py",
-        old="expires=expires, upto=upto, gates",
+        old="expires=expires, upto=until, gates",
         new="expires=expires, gates",
         breaks="what the next bucket has waits behind all that a worker can take of this one, whatever its priority",
         tests=("tests/fundamentals/test_tutorial.py::test_a_worker_that_takes_many_gets_them_in_the_same_order",),
@@ -345,6 +345,40 @@ MUTANTS = (
         tests=(
             "tests/fundamentals/test_said_of_deliveries.py::test_what_is_said_is_confirmed_only_where_it_is_so",
             "tests/services/test_delivery.py::test_who_comes_back_with_what_it_gave_back_does_not_have_it",
+        ),
+    ),
+    Mutant(
+        name="ack-counts-beside-a-reject",
+        guarantee="G18",
+        file="timerd/services/holding/own_machines.py",
+        old="or _contradicts(machine, request) else None",
+        new="else None",
+        breaks="an ack is confirmed by its mark while a reject is on its way to the store, and the task is dead",
+        tests=(
+            "tests/unit/test_late_records.py::test_a_late_ack_is_not_counted_by_its_mark_while_another_end_is_on_its_way_to_the_store",
+        ),
+    ),
+    Mutant(
+        name="late-record-counts",
+        guarantee="G18",
+        file="timerd/core/protocol/late_record.py",
+        old="(answer.asked is Asked.ENDED and answer.outcome) or outcome",
+        new="outcome",
+        breaks="an ack is confirmed by the record of a replaced holder, and its successor has the task as dead",
+        tests=(
+            "tests/unit/test_late_records.py::test_a_task_has_ended_as_its_present_holder_has_ended_it_whatever_a_late_record_says",
+            "tests/unit/test_late_records.py::test_a_reject_is_not_confirmed_by_a_late_record_where_the_task_was_acked_since",
+        ),
+    ),
+    Mutant(
+        name="reject-confirmed-while-with-another",
+        guarantee="G18",
+        file="timerd/services/engine/elsewhere.py",
+        old="        if said.asked is Asked.OPEN and here.ending.outcome is Outcome.DEAD:\n",
+        new="        if False:\n",
+        breaks="a reject is confirmed by a late record while the worker that has the task may acknowledge it",
+        tests=(
+            "tests/unit/test_late_records.py::test_a_reject_is_not_confirmed_by_a_late_record_while_another_worker_has_the_task",
         ),
     ),
 )

@@ -129,10 +129,7 @@ MUTANTS = (
         new="        each = iter([one for part in found for one in part])\n"
         "        return [[next(each) for _ in request.keys] for request in requests]\n",
         breaks="of tasks in several buckets that are withdrawn together, each goes by the marks of another one",
-        tests=(
-            f"{WITHDRAWALS}::test_each_is_told_what_it_would_be_told_by_itself",
-            f"{WITHDRAWALS}::test_rows_of_several_partitions_are_found_at_one_time_and_each_hears_of_its_own",
-        ),
+        tests=(f"{WITHDRAWALS}::test_rows_of_several_partitions_are_found_at_one_time_and_each_hears_of_its_own",),
     ),
     Mutant(
         name="started-although-another-withdrew-it",
@@ -253,7 +250,18 @@ MUTANTS = (
         old="    for later_ms in Instants.from_bytes(stored).later_ms if stored is not None else ():\n",
         new="    for later_ms in ():\n",
         breaks="the open task is looked for only where it was too late to write it, and its schedule waits for days",
-        tests=(f"{MESSAGE_PLACE}::test_a_task_whose_id_is_told_first_keeps_it_where_its_row_comes_too_late",),
+        tests=(f"{MESSAGE_PLACE}::test_so_is_one_found_whose_first_place_does_not_point_on",),
+    ),
+    Mutant(
+        name="nowhere-after-a-place-without-a-row",
+        guarantee="S5",
+        file="timerd/core/protocol/lookup.py",
+        old="        if rows is None and forward is not None:\n",
+        new="        if False:\n",
+        breaks="the open task is cancelled where its row was never written, and the next one comes beside it",
+        tests=(
+            "tests/unit/test_named_before_written.py::test_a_task_is_found_although_its_row_was_never_written_at_a_place_on_the_way",
+        ),
     ),
     Mutant(
         name="passed-over-before-its-time",

@@ -27,7 +27,7 @@ MUTANTS = (
     Mutant(
         name="mistake-of-the-tail-stops-settling",
         guarantee="W1",
-        file="timerd/services/dispatch/delivery.py",
+        file="timerd/services/dispatch/live_tail.py",
         old='            with noted("watching", "who looks on is not told of what has ended"):\n',
         new="            if True:\n",
         breaks="a mistake in what people are shown leaves workers without an answer to their acks",

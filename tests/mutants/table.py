@@ -10,8 +10,10 @@ from tests.mutants import (
     of_expiry,
     of_fairness,
     of_hinting,
+    of_interrupts,
     of_load,
     of_outbox,
+    of_pools,
     of_recurrence,
     of_regulation,
     of_releases,
@@ -19,6 +21,7 @@ from tests.mutants import (
     of_results,
     of_schedules,
     of_storing,
+    of_streams,
     of_watching,
 )
 
@@ -33,11 +36,14 @@ MUTANTS = (
     *of_releases.MUTANTS,
     *of_regulation.MUTANTS,
     *of_fairness.MUTANTS,
+    *of_pools.MUTANTS,
     *of_results.MUTANTS,
     *of_schedules.MUTANTS,
     *of_recurrence.MUTANTS,
     *of_outbox.MUTANTS,
+    *of_streams.MUTANTS,
     *of_expiry.MUTANTS,
     *of_watching.MUTANTS,
     *of_dead_letters.MUTANTS,
+    *of_interrupts.MUTANTS,
 )

@@ -14,4 +14,5 @@ from timerd.services.node import Node
 def watched(node: Node) -> Iterator[Observed]:
     assert node.probe is not None
     parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
-    yield Observed(*parts, StoreTimes(), node.probe, None, node.ticks, node.zone_sweep, node.webhooks, node.regulating)
+    last = node.ticks, node.zone_sweep, node.webhooks, node.regulating, node.streams
+    yield Observed(*parts, StoreTimes(), node.probe, None, *last)

@@ -11,28 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.outbox.made import move, schedule
+from tests.outbox.typed import FAR_MS, put, status
 from tests.process.children import Child, Server, run_cli
 from tests.process.waiting import until
 from timerd.client import SyncClient
 from timerd.demo.processes import free_port
 from timerd.outbox.opening import open_outbox
-from timerd.outbox.rows import OutboxRow
-from timerd.sdk.values import now_ms
 
 pytestmark = pytest.mark.process
-FAR_MS = now_ms() + 86_400_000
-
-
-async def put(url: str, *rows: OutboxRow) -> None:
-    store = open_outbox(url)
-    await store.put(rows)
-    await store.close()
-
-
-def status(url: str) -> dict[str, object]:
-    ran = run_cli("outbox", "status", "--database", url, "--json")
-    found: dict[str, object] = json.loads(ran.stdout)
-    return found
 
 
 async def test_from_an_empty_database_to_a_task(url: str, tmp_path: Path) -> None:

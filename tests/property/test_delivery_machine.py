@@ -113,6 +113,14 @@ class DeliveryModel(RuleBasedStateMachine):
         self.machine.broken(worker, self.now_ms)
         self.workers[worker].gone_at_ms = self.now_ms + GRACE_MS
 
+    @precondition(lambda self: self.open)
+    @rule(pick=picks)
+    def interrupt(self, pick: int) -> None:
+        """What is said of it after that means what it always does. Of a last attempt its holder decides."""
+        delivery = [*self.open.values()][pick % len(self.open)]
+        if attempt_of(delivery.key.version) < POLICY.max_attempts:
+            self.machine.interrupts.cancelled(delivery.key)
+
     @precondition(lambda self: self.machine.turn())
     @rule(queue=st.sampled_from(sorted(TEMPLATES)), fresh=st.integers(0, 3))
     def assign(self, queue: str, fresh: int) -> None:

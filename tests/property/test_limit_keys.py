@@ -43,6 +43,9 @@ class Allowed:
     def room(self, _: QueueKey, limit_key: str, picked: int, __: int) -> KeyRoom:
         return KeyRoom(max(0, self.most - self.in_hand[limit_key] - picked), math.inf, self.is_shared)
 
+    def weight(self, _: QueueKey, limit_key: str, __: int) -> float:
+        return 1.0
+
     def sent(self, _: QueueKey, limit_key: str, tasks: int, __: int) -> None:
         """In hand they are when the take is over."""
 

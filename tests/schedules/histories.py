@@ -419,7 +419,7 @@ class History:
         """As far as there is nothing that waits or is open."""
         if not self.passes or self.random.random() >= self.passes:
             return
-        waiting = [key for key in self.rows if key not in self.fired and self._ending(key) is NOT_ENDED]
+        waiting = [key for key in self.rows if self._holds_back(key)]
         waiting += [key for key, state in self.ticks.items() if state != "acked"]
         verified_ms = min([self.now_ms - 1, *(key.position_ms for key in waiting)])
         for partition in {partition for message in messages for partition, _ in message.groups}:
@@ -429,13 +429,21 @@ class History:
                 control = Control(1, "it", "here", self.now_ms, verified_ms)
                 done(self.store.cas([Cas(key, stored, control.to_bytes())]))
 
+    def _holds_back(self, key: RowKey) -> bool:
+        """Whether `verified` may not pass the row: it waits, or is open, or its end may be taken back."""
+        return self._ending(key) is NOT_ENDED
+
     def _verified_ms(self, partition: Partition) -> int:
         [stored] = done(self.store.read([control_key(partition)])) if self.passes else [None]
         return Control.from_bytes(stored).verified_ms if stored is not None else 0
 
+    def _outcome_of(self, key: RowKey) -> Outcome | None:
+        """By a worker, or by a cancel."""
+        return Outcome.ACKED if key in self.fired or self.ticks.get(key) == "acked" else None
+
     def _ending(self, key: RowKey) -> Ending:
-        if key in self.fired or self.ticks.get(key) == "acked":
-            return Ending(Outcome.ACKED)
+        if (outcome := self._outcome_of(key)) is not None:
+            return Ending(outcome)
         [stored] = done(self.store.read([move_key(key.digest)])) if self.passes else [None]
         is_moved = stored is not None and key in self.rows and _has_left(Move.from_bytes(stored), key)
         return Ending(Outcome.MOVED) if is_moved else NOT_ENDED

@@ -7,27 +7,29 @@ one was open when its time came, or later.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.property.world import done
 from tests.schedules.histories import END_MS, NAME, START_MS, Broken, History, Periods, Process, Row
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
-    NOT_ENDED,
     AppendRows,
     AskInHand,
     AskToEnd,
     AskToMove,
+    Cancelled,
     Ending,
     FindSettled,
     HolderAnswer,
+    Procedure,
     Request,
+    end_task,
 )
 from timerd.core.schedules.hinted import hinted
 from timerd.core.schedules.spec_times import SpecTimes
 from timerd.core.schedules.triggering import trigger
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, TaskId
 from timerd.model.occurrences import Reason
 from timerd.model.overlap import Overlap
 from timerd.model.registers import Move, MoveState, Table, move_key
@@ -49,6 +51,10 @@ class OverlapHistory(History):
 
     triggers: int = 2
     undone: int = 2
+    # Of callers, who cancel what the schedule names as open.
+    cancels: int = 0
+    # Of which CANCELLED was said.
+    cancelled: set[bytes] = field(default_factory=set)
     # How each has ended, in the memory of its holder; when it ended for good.
     ended: dict[RowKey, Outcome] = field(default_factory=dict)
     durable_ms: dict[RowKey, int] = field(default_factory=dict)
@@ -71,10 +77,24 @@ class OverlapHistory(History):
             self.triggers -= 1
             request = f"trigger {self.triggers}"
             self._call(lambda: trigger(NAME, request, self.world))
+        elif self.cancels and self.random.random() < 0.02:
+            self._cancel()
         elif self.random.random() < 0.02 and self.forces:
             self.processes.append(Process(hinted(NAME.namespace, NAME.schedule_id, self.world)))
         else:
             super()._something()
+
+    def _cancel(self) -> None:
+        [stored] = done(self.store.read([NAME.key]))
+        opened = Schedule.from_bytes(stored).overlap.open if stored is not None else None
+        if opened is not None:
+            self.cancels -= 1
+            request = b"cancel %d" % self.cancels
+            self._call(lambda: self._cancelled(opened.task, request))
+
+    def _cancelled(self, task: TaskId, request: bytes) -> Procedure[None]:
+        if (yield from end_task(task, Outcome.CANCELLED, request)) is Cancelled.CANCELLED:
+            self.cancelled.add(task.digest)
 
     def _live(self) -> None:
         """A step in the life of a task that has begun."""
@@ -107,6 +127,8 @@ class OverlapHistory(History):
     def fire(self, row: Row) -> None:
         if self.overlap is not Overlap.REPLACE and any(key not in self.durable_ms for key in self.fired):
             raise Broken("two run at once")
+        if row.key.digest in self.cancelled:
+            raise Broken(f"{row.said.instant_ms - START_MS} is sent after CANCELLED")
         if row.said.reason != Reason.TRIGGER:
             super().fire(row)
         else:
@@ -120,7 +142,7 @@ class OverlapHistory(History):
                 self._for_good(key)
                 return Ending(self.ended[key], is_known=True)
             case FindSettled(_, key, durable):
-                return Ending(self.ended[key], is_known=durable) if key in self.ended else NOT_ENDED
+                return replace(self._ending(key), is_known=durable and key in self.ended)
             case AskToMove(_, key) if key in self.fired and key not in self.ended:
                 return HolderAnswer(Asked.OPEN)
             case AskInHand(key):
@@ -139,14 +161,22 @@ class OverlapHistory(History):
         self._for_good(key)
         return HolderAnswer(Asked.WAITING, None, request.request)
 
-    def _ending(self, key: RowKey) -> Ending:
-        return Ending(self.ended[key]) if key in self.ended else NOT_ENDED
+    def _outcome_of(self, key: RowKey) -> Outcome | None:
+        return Outcome.ACKED if self.ticks.get(key) == "acked" else self.ended.get(key)
+
+    def _holds_back(self, key: RowKey) -> bool:
+        return super()._holds_back(key) or (key in self.ended and key not in self.durable_ms)
 
     def _appended(self, process: Process, request: AppendRows) -> None:
         before = set(self.rows)
         super()._appended(process, request)
         for key in self.rows.keys() - before:
-            if others := [other for other in before if self._is_open(other)]:
+            if self._is_cancelled(key):
+                # Its holder reads the mark with the row.
+                self.ended[key] = Outcome.CANCELLED
+                self._for_good(key)
+            # Who stood still may write what was withdrawn meanwhile: that is sent by nobody.
+            if self._is_open(key) and (others := [other for other in before if self._is_open(other)]):
                 instants = [self.rows[other].said.instant_ms - START_MS for other in others]
                 raise Broken(f"{self.rows[key].said.instant_ms - START_MS} was created beside {instants}")
 

@@ -8,13 +8,14 @@ import pytest
 
 from tests.schedules.delay_histories import played
 from tests.schedules.histories import Broken
-from tests.schedules.variants import PROFILES, variant
+from tests.schedules.variants import LATE_APART, PROFILES, variant
 from timerd.core.schedules import changes, overlap
 from timerd.model.overlap import OverlapState
 from timerd.model.schedules import Definition, Schedule
 from timerd.model.settle import Outcome
 
 SEEDS = 40
+LATE_SEEDS = (*range(6), 226, 249, 325, 369)
 MOST = 400
 
 
@@ -47,6 +48,12 @@ def test_each_task_comes_so_long_after_the_end_of_the_one_before(profile: str) -
     with variant("") as settings:
         for seed in range(SEEDS):
             played(seed, **{**PROFILES[profile], **settings})
+
+
+def test_so_does_one_whose_row_is_late_whoever_stands_still() -> None:
+    with variant("") as settings:
+        for seed in LATE_SEEDS:
+            played(seed, **{**LATE_APART, **settings})
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -1,5 +1,5 @@
-"""The rules of tests/models/schedules.pml and overlap.pml, each broken in the code: a history must show what is lost,
-doubled, or open beside another one.
+"""The rules of tests/models/schedules.pml, overlap.pml and pointing.pml, each broken in the code: a history must show
+what is lost, doubled, or open beside another one.
 
 Names are those of the model, but for HALFWOUND, which is of one step there. A variant changes a step of the product's
 procedures, or what they write.
@@ -10,18 +10,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 from tests.schedules.histories import History, Process
 from timerd.core.protocol import (
+    Find,
     Located,
     Procedure,
     ReadRegister,
+    SetMarks,
     TryCas,
     Withdrawn,
     WriteEntries,
     locate,
+    message_place,
     withdraw_many,
 )
 from timerd.core.schedules import chain, changes, opened, overlap, planning, triggering
@@ -33,7 +36,7 @@ from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
 from timerd.model.rows import single_row
 from timerd.model.schedules import Definition, Recorded, Schedule, ScheduleState, Tick, schedule_key
-from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.storage import Append, Cas, CasResult, CasStatus, Mark
 
 Settings = dict[str, Any]
 
@@ -259,6 +262,32 @@ def oust_late(schedule_id: str, entry: Schedule, definition: Definition, at: Wor
     yield from SOUND_FINISH(schedule_id, replace(entry, overlap=ousted), definition, at)
 
 
+# --- P4 (pointing.pml) ------------------------------------------------------------------------------------------------
+
+
+def point_there(*of_a_place: Any) -> Procedure[Append]:  # noqa: ANN401 - as the one in whose place it is
+    """What nobody has written at a place that is left leads nowhere."""
+    going, answer = SOUND_ONWARD(*of_a_place), None
+    while True:
+        try:
+            request = going.send(answer)
+        except StopIteration as end:
+            return cast(Append, end.value)
+        if isinstance(request, SetMarks):
+            there: list[Mark] = []
+            for mark in request.marks:
+                [found] = yield Find(mark.partition, [(mark.key.position_ms, mark.key.digest)])
+                there += [mark] if len(found.rows) else []
+            request = SetMarks(there)
+        answer = (yield request) if request != SetMarks([]) else 0
+
+
+def marks_stay(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
+    """What was said of a task at a place is not taken along to the next one."""
+    yield from ()
+    return list(forwards)
+
+
 # How histories are drawn: with trouble anywhere, or mostly right after a change of the register.
 PROFILES: dict[str, Settings] = {
     "anywhere": {},
@@ -274,7 +303,7 @@ PROFILES: dict[str, Settings] = {
 }
 # Who records dies right after it, and more than a window goes by until somebody comes again.
 SLOW: Settings = {"crashes": 12, "fragile": 0.6, "changes": 8, "paces_ms": (1, 20_000, 30_000), "steps": (100, 400)}
-# Where occurrences may run beside each other: rows come too late for their places, and who wrote them stands still.
+# Rows come too late for their places, and who wrote them stands still.
 LATE: Settings = {
     "crashes": 6,
     "changes": 6,
@@ -283,9 +312,11 @@ LATE: Settings = {
     "paces_ms": (1, 4_000),
     "steps": (300, 1_000),
 }
+# The same where occurrences must not run beside each other, and callers cancel what is open.
+LATE_APART: Settings = {**LATE, "cancels": 4}
 FRAGILE = PROFILES["fragile"]
 SOUND_TICK, SOUND_FORGET, SOUND_FINISH = chain.run_tick, chain._forget, opened.finish
-SOUND_WITHDRAW = withdraw_many
+SOUND_WITHDRAW, SOUND_ONWARD = withdraw_many, message_place._onward
 # Name -> what is patched: (module, name, in its place), and settings of the history.
 VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "ROWFIRST": ([(chain, "record", row_first)], {}),
@@ -316,6 +347,8 @@ OVERLAP_VARIANTS: dict[str, tuple[Overlap, list[tuple[Any, str, Any]], Settings]
     "CLOCKLATE": (Overlap.SKIP, [(chain, "next_record", clock_late)], {"changes": 0}),
     "NOPOLL": (Overlap.BUFFER_ONE, [(overlap, "POLL_MS", 1 << 61)], {}),
     "OUSTLATE": (Overlap.REPLACE, [(chain, "finish", oust_late)], {}),
+    "POINTTHERE": (Overlap.REPLACE, [(message_place, "_onward", point_there)], LATE),
+    "MARKSSTAY": (Overlap.SKIP, [(message_place, "standing_of", marks_stay)], LATE_APART),
     "OPENWITHDRAWN": (Overlap.SKIP, [(chain, "_without_withdrawn", open_stays)], {"changes": 6}),
 }
 

@@ -163,6 +163,9 @@ class FakeWork:
         self.credit: Counter[str] = Counter()
         self.waiting: dict[str, deque[wk.Deliver]] = defaultdict(deque)
         self.confirms = True
+        self.knows_pools = True
+        # Queue -> the pool it is in.
+        self.pools: dict[str, str] = {}
         self.lost = b""
         self.lost_on_extend = b""
         self.half_closed = 0
@@ -224,6 +227,8 @@ class FakeWork:
         self.opens.append(request.open)
         self.credit.clear()
         opened = wk.Opened(server="fake", lease_ms=request.open.lease_ms, ack_token_bytes=TOKEN_BYTES, lost=self.lost)
+        opened.knows_pools = self.knows_pools
+        self.pools = {queue: pool.name for pool in request.open.pools for queue in pool.queues}
         out.put_nowait(wk.WorkResponse(opened=opened))
         for credit in request.open.credits:
             self.credit[credit.queue] += credit.tasks
@@ -234,7 +239,7 @@ class FakeWork:
 
     def _add_credit(self, credit: wk.Credit) -> None:
         self.credits.append(credit)
-        self.credit[credit.queue] += credit.tasks
+        self.credit[credit.queue or credit.pool] += credit.tasks
         self._deliver()
 
     def _on_settle(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
@@ -261,8 +266,9 @@ class FakeWork:
     def _deliver(self) -> None:
         """A message goes out when there is credit for all of it."""
         for queue, waiting in self.waiting.items():
-            while waiting and self._streams and self.credit[queue] >= len(waiting[0].fire_at_ms):
-                self.credit[queue] -= len(waiting[0].fire_at_ms)
+            named = self.pools.get(queue, queue)
+            while waiting and self._streams and self.credit[named] >= len(waiting[0].fire_at_ms):
+                self.credit[named] -= len(waiting[0].fire_at_ms)
                 self._streams[-1].put_nowait(wk.WorkResponse(deliver=waiting.popleft()))
 
 

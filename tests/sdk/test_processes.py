@@ -4,44 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from tests.sdk.converting import convert, until_gone
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
 from tests.sdk.worker_rig import ACK, NACK, REJECT, running
-from timerd import Delivery, Reject, Worker
+from timerd import Delivery, Worker
 from timerd.client import InvalidTask
 
 pytestmark = pytest.mark.process
-
-
-def convert(delivery: Delivery) -> None:
-    """Does what its payload says; the pid that has it goes to the file that the key names."""
-    what, _, file = delivery.payload.decode().partition(" ")
-    if file:
-        Path(file).write_text(f"{os.getpid()} {delivery.attempt} {delivery.key}")
-    if what == "hangs":
-        hang()
-    if what == "hangs-in-c":
-        sum(range(10**13))
-    if what == "stubborn":
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        hang()
-    if what == "fails":
-        raise ValueError("page 7 is torn")
-    if what == "reports":
-        delivery.progress(0.4, b"page 17")
-        raise ValueError(f"told {delivery.previous_progress}")
-    if what == "hopeless":
-        raise Reject("no such page")
-    if what == "crashes":
-        os.kill(os.getpid(), signal.SIGSEGV)
-    if what == "leaves":
-        os._exit(3)
 
 
 async def convert_later(delivery: Delivery) -> None:
@@ -51,22 +25,6 @@ async def convert_later(delivery: Delivery) -> None:
 
 def convert_all(deliveries: list[Delivery]) -> Sequence[object]:
     return [ValueError("page 7 is torn") if each.payload == b"fails" else None for each in deliveries]
-
-
-def hang() -> None:
-    threading.Event().wait()
-
-
-def is_alive(pid: int) -> bool:
-    """What ends is a zombie until somebody has asked for it."""
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
-
-
-async def until_gone(pid: int) -> None:
-    async with asyncio.timeout(20):
-        while is_alive(pid):  # noqa: ASYNC110 - processes tell nobody
-            await asyncio.sleep(0.01)
 
 
 def worker_of(server: FakeServer, timeout: float | None = None) -> Worker:
@@ -115,7 +73,7 @@ async def test_one_that_hangs_is_ended_and_the_next_call_has_a_fresh_one(
     await until_gone(hung)
     error = server.work.settles[0].error
     assert "convert of the queue 'q' had not ended after 1 s. It was at:" in error
-    assert "test_processes.py" in error
+    assert "converting.py" in error
     assert "in convert" in error
 
 

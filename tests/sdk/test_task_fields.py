@@ -82,8 +82,8 @@ def test_each_field_stands_everywhere() -> None:
     assert {each.name for each in fields(Item)} == names | {"payload", "at", "delay", "key"}
     assert {field.part for field in FIELDS.values()} == {*Template._fields} - {"queue", "on_conflict"}
     shown = {each.name.removesuffix("_time").removesuffix("_at_ms") for each in fields(TaskInfo)}
-    # A stored task does not show its retry policy, of spans the instants that follow, and the result itself.
-    hidden = {"retry", "expire_after", "soft_expire_after", "keep_result"}
+    # A stored task does not show its retry policy, and of spans the instants that follow.
+    hidden = {"retry", "expire_after", "soft_expire_after"}
     assert {name.removesuffix("_at") for name in names} - shown == hidden
 
 

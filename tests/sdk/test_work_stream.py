@@ -28,7 +28,7 @@ class Patient:
         self.begun: list[bytes] = []
         self.arrivals: asyncio.Queue[Delivery] = asyncio.Queue()
         self.lost: list[bool] = []
-        self.worker.on("q", concurrency=concurrency)(self.handle)
+        self.worker.on("q", concurrency=concurrency, shield=True)(self.handle)
 
     async def handle(self, delivery: Delivery) -> None:
         self.begun.append(delivery.payload)

@@ -8,12 +8,18 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from tests.unit.deliveries import NOW_MS, SECRET
 from timerd.core.dispatch.settlement import Failure, Settlement
-from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
+from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
+from timerd.model.task import PRIORITY_MS
 from timerd.services.engine.verbs import Late, Otherwise, State
+
+
+def key_of(taken: Taken) -> int:
+    """The order key of its first row."""
+    return int(taken.rows.columns["position_ms"][0]) - PRIORITY_MS * taken.rows.template_of(0).priority
 
 
 class FakeFiring:
@@ -68,11 +74,11 @@ class FakeFiring:
     def clock_ms(self) -> int:
         return self.doubtful_ms if self.now_ms is None else self.now_ms
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
+    def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> Sequence[Taken]:
         out: list[Taken] = []
         rest: list[Taken] = []
         for taken in self.waiting.pop(queue, []):
-            due = int(taken.rows.columns["position_ms"][0]) <= now_ms
+            due = int(taken.rows.columns["position_ms"][0]) <= now_ms and key_of(taken) <= upto
             count = min(len(taken), limit) if due else 0
             limit -= count
             if count:
@@ -98,8 +104,8 @@ class FakeFiring:
         return min(most, sum(int((positions <= until_ms).sum()) for positions in columns))
 
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
-        due_ms = self.next_due_ms(queue)
-        return due_ms if due_ms is not None and due_ms <= now_ms else None
+        due = [t for t in self.waiting.get(queue, []) if int(t.rows.columns["position_ms"][0]) <= now_ms]
+        return min(map(key_of, due), default=None)
 
     def on_due(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -154,6 +160,9 @@ class FakeFiring:
         self.failed_late.append((token, failure))
         await self._durable()
         return self.states.get(token.key.digest)
+
+    async def state_of(self, token: AckToken) -> State:
+        return self.states.get(token.key.digest, State.PENDING)
 
     def settling(self, settlement: Settlement, now_ms: int) -> list[bytes]:
         """Nothing that is open waits elsewhere here."""

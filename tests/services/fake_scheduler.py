@@ -7,6 +7,7 @@ from typing import Any
 
 from timerd.core.dispatch.deliveries import Deliveries
 from timerd.core.partition import Memory
+from timerd.services.holding.halted_tasks import HaltedTasks
 from timerd.services.holding.halting import Halting
 from timerd.services.holding.read_through import ReadThrough
 from timerd.services.holding.row_finder import RowFinder
@@ -23,6 +24,6 @@ def scheduler_with(machines: Any, held: object = None, store: Any = None, proced
         finder=RowFinder(store, machines, procedures),
         deliveries=Deliveries.none(),
         memory=memory,
-        halting=Halting(memory.order_keys, store),
+        halting=Halting(memory.order_keys, store, HaltedTasks(store, procedures).find),
         read_through=ReadThrough(machines, lambda _: True),
     )

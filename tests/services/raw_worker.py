@@ -11,7 +11,7 @@ import grpc.aio
 import pytest_asyncio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
-from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch import DeliveryMachine, Limit
 from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.verbs import Verbs
@@ -37,12 +37,12 @@ class Rig:
         lease_ms: int = 0,
         stream: bytes = b"",
         replaces: Sequence[bytes] = (),
+        pools: Sequence[pb.Pool] = (),
     ) -> RawWorker:
         worker = RawWorker(self.stub.Work())
         asked = [pb.Credit(queue=q, tasks=n) for q, n in credits]
-        opening = pb.Open(
-            credits=asked, resume=resume, lease_ms=lease_ms, worker="test", stream=stream, replaces=replaces
-        )
+        opening = pb.Open(credits=asked, resume=resume, lease_ms=lease_ms, worker="test", stream=stream, pools=pools)
+        opening.replaces.extend(replaces)
         await worker.open(opening)
         return worker
 
@@ -68,6 +68,10 @@ class RawWorker:
 
     async def credit(self, queue: str, tasks: int) -> None:
         await self.call.write(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=tasks)))
+
+    async def free(self, slots: int, pool: str = "convert") -> None:
+        """So many slots of the pool are free."""
+        await self.call.write(pb.WorkRequest(credit=pb.Credit(pool=pool, tasks=slots)))
 
     async def extend(self, tokens: bytes) -> None:
         await self.call.write(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)))
@@ -108,8 +112,15 @@ class RawWorker:
 
 @pytest_asyncio.fixture
 async def rig() -> AsyncIterator[Rig]:
+    async with serving() as served:
+        yield served
+
+
+@contextlib.asynccontextmanager
+async def serving(*limits: Limit) -> AsyncIterator[Rig]:
+    """A service that asks these limits beside the standing ones."""
     firing, alarm = FakeFiring(), FakeAlarm()
-    delivery = Delivery(firing, alarm, DeliveryMachine(firing.secret, GRACE_MS), server="here")
+    delivery = Delivery(firing, alarm, DeliveryMachine(firing.secret, GRACE_MS), server="here", limits=limits)
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((work_handler(WorkService(delivery, KeptResults(cast(Verbs, None)))),))
     port = server.add_insecure_port("127.0.0.1:0")

@@ -11,6 +11,7 @@ import pytest
 from tests.services.raw_worker import ACK, GRACE_MS, NACK, REJECT, RELEASE, RawWorker, Rig, rig
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
 from timerd.core.dispatch.delivery_machine import Assignment
+from timerd.core.dispatch.interrupts import InterruptReason
 from timerd.core.dispatch.quantum import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
 from timerd.core.dispatch.settlement import Action
 from timerd.model.ack_token import parse_token
@@ -48,6 +49,7 @@ class Silent:
         self.number = number
         self.tokens = b""
         self.confirmed: list[Confirmation] = []
+        self.interrupted: list[tuple[bytes, InterruptReason]] = []
         self.is_told = False
 
     def deliver(self, assignment: Assignment) -> Sent:
@@ -62,6 +64,9 @@ class Silent:
 
     def confirm(self, confirmation: Confirmation) -> None:
         self.confirmed.append(confirmation)
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        self.interrupted.append((tokens, reason))
 
     def go_away(self) -> None:
         self.is_told = True
@@ -105,7 +110,7 @@ async def test_many_who_wait_for_one_write_that_fails_hear_of_one_incident(
 async def test_credit_is_respected(rig: Rig) -> None:
     rig.firing.put(taken_of(range(10)))
     worker = await rig.worker(("mail", 3))
-    assert worker.opened == pb.Opened(server="here", lease_ms=30_000, ack_token_bytes=64)
+    assert worker.opened == pb.Opened(server="here", lease_ms=30_000, ack_token_bytes=64, knows_pools=True)
     assert len((await worker.deliver()).fire_at_ms) == 3
     assert await worker.has_nothing()
     await worker.credit("mail", 2)
@@ -489,6 +494,8 @@ async def test_a_lease_that_ends_is_a_failed_attempt(rig: Rig) -> None:
     assert rig.alarm.at_ms is not None
     await rig.advance(200)
     assert ["lease ended" in a.last_error for a in rig.firing.failed] == [True]
+    lost = pb.Interrupt(ack_tokens=first.ack_tokens, reason=pb.INTERRUPT_REASON_LOST)
+    assert (await worker.next()).interrupt == lost
     await worker.extend(first.ack_tokens)
     assert (await worker.next()).extended.lost == first.ack_tokens
     await rig.advance(1_000)

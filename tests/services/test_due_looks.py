@@ -75,7 +75,7 @@ def test_what_got_rows_is_looked_at_and_little_else(rig: Rig) -> None:
 def test_queues_are_visited_in_turn(rig: Rig) -> None:
     for number in (3, 1, 2):
         rig.put(number)
-    rig.machine.share.split(queue_of(1), 1)
+    rig.machine.capacity.share.split(queue_of(1), 1)
     assert rig.look() == [queue_of(2), queue_of(3), queue_of(1)]
 
 

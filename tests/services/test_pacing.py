@@ -9,6 +9,7 @@ import pytest
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.dispatch.delivery_machine import Assignment, DeliveryMachine
+from timerd.core.dispatch.interrupts import InterruptReason
 from timerd.core.dispatch.pacing import WINDOW_MS
 from timerd.model.task import Template
 from timerd.services.dispatch.delivery import Delivery
@@ -42,6 +43,9 @@ class Reader:
 
     def confirm(self, confirmation: Confirmation) -> None:
         raise AssertionError("it settles nothing")
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        raise AssertionError("nobody cancels")
 
     def go_away(self) -> None:
         raise AssertionError("nobody stops")

@@ -16,14 +16,20 @@ from timerd.services.engine.verbs import NewTasks
 
 
 def new_tasks(
-    request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...], limit_key: Callable[[str], str] = lambda _: ""
+    request: str,
+    names: tuple[str, ...],
+    wanted: tuple[Wanted, ...],
+    limit_key: Callable[[str], str] = lambda _: "",
+    ordering_key: Callable[[str], str] = lambda _: "",
 ) -> NewTasks:
-    """`limit_key`: of a task by its name."""
+    """`limit_key`, `ordering_key`: of a task by its name."""
     gathered = Gathered(Rules(DueClock(0), 1 << 16))
     for n, (name, each) in enumerate(zip(names, wanted, strict=True)):
         retry = RetryPolicy(max_attempts=each.max_attempts, initial_backoff_ms=500)
         template = Template("default", each.queue, each.priority, retry=retry, expire_at_ms=each.expire_at_ms)
         template = replace(template, limit_key=limit_key(name))
         conflict = Conflict[each.policy] if each.policy else Conflict.REJECT
-        gathered.add(n, each.fire_at_ms, name.encode(), Common(template, conflict, b""), each.key, "")
+        gathered.add(
+            n, each.fire_at_ms, name.encode(), Common(template, conflict, b"", ordering_key(name)), each.key, ""
+        )
     return gathered.tasks("default", message_prefix("default", request, repr(wanted).encode()))

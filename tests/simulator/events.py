@@ -78,6 +78,8 @@ class Delivered:
     lease_ms: int
     # When it left the instance that sent it; 0: as it came.
     sent_ms: float = 0.0
+    # Of an ordering key.
+    fence: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

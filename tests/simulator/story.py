@@ -13,8 +13,9 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import CORO_CREATED, getcoroutinestate
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import timerd.core.partition.memory as memory_module
 import timerd.services.holding.paging as paging_module
@@ -69,6 +70,7 @@ class Story:
     errors: list[BaseException] = field(default_factory=list)
     # None: nothing is repeated at any distance, and nothing is held up.
     repeats: Repeats | None = None
+    worker_type: ClassVar[type[Worker]] = Worker
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -213,7 +215,7 @@ class Story:
     ) -> Worker:
         chance = self.random.choice
         self.hired += 1
-        worker = Worker(
+        worker = self.worker_type(
             f"w{self.hired}",
             self.loop,
             self.random,
@@ -254,11 +256,15 @@ class Story:
         if run is None:
             return None
         self.log(called)
+        asked = work(run)
         try:
-            answers, ids = await self._answer(run, called, work(run))
+            answers, ids = await self._answer(run, called, asked)
             replied = Replied(0, called.call, Said.OK, tuple(answers), tuple(ids))
         except Gone:
             replied = Replied(0, called.call, Said.UNKNOWN, ("gone",))
+            if getcoroutinestate(asked) == CORO_CREATED:
+                # Of a server that was killed before: nothing is said of it wherever it is let go of.
+                asked.close()
         except TimeoutError:
             replied = Replied(0, called.call, Said.UNKNOWN, ("given up",))
         except NotStored as error:

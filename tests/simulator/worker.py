@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -16,6 +17,7 @@ from timerd.services.transport.decoding import Received
 from timerd.services.work.work_stream import Forwarded, encoded
 from timerd.v1 import work_service_pb2 as pb
 
+_FENCE = struct.Struct(">QQI")
 TOKEN_BYTES, DELIVERY_ID_BYTES = 64, 20
 ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
 NAMES = {ACK: "ack", NACK: "nack", REJECT: "reject"}
@@ -109,15 +111,12 @@ class Worker:
             return
         pipe = Pipe(lambda response: self._heard(pipe, response))
         self.pipe, self.run = pipe, run
-        self._given = dict.fromkeys(self.queues, self.credit)
         tokens = b"".join(held.token for held in self.in_hand.values())
-        credits = [pb.Credit(queue=queue, tasks=self.credit) for queue in self.queues]
         self._streams += 1
         name = f"{self.name}/{self._streams}".encode()
         self._names = [*self._names[-15:], name]
-        opening = pb.Open(
-            credits=credits, resume=tokens, lease_ms=self.lease_ms, stream=name, replaces=self._names[:-1]
-        )
+        opening = pb.Open(resume=tokens, lease_ms=self.lease_ms, stream=name, replaces=self._names[:-1])
+        self._ask(opening)
         pipe.send(pb.WorkRequest(open=opening))
         run.serve(pipe).add_done_callback(lambda _: self._ended(pipe), context=self.loop.outside)
         for sequence, owed in list(self._owed.items()):
@@ -177,8 +176,7 @@ class Worker:
             token = deliver.ack_tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES]
             delivery_id = deliver.delivery_ids[n * DELIVERY_ID_BYTES : (n + 1) * DELIVERY_ID_BYTES]
             attempt = deliver.attempts[n] if deliver.attempts else 1
-            self._given[deliver.queue] -= 1
-            if self._given[deliver.queue] < 0:
+            if not self._spend(deliver.queue):
                 self.log(Overdrawn(self.loop.now_ms, self.name, name))
             held = self.in_hand[delivery_id] = InHand(name, delivery_id, token, attempt)
             self.log(
@@ -193,6 +191,7 @@ class Worker:
                     template.fencing_token,
                     self.lease_ms,
                     self.sent_at(token),
+                    _fence_of(deliver.order_fences, n),
                 )
             )
             self._decide(held)
@@ -300,13 +299,24 @@ class Worker:
         asked = pb.Settle(sequence=sequence, action=action, ack_tokens=held.token, error="why not")
         if delay_ms is not None:
             asked.delay_ms = delay_ms
-        asked.credits.extend(pb.Credit(queue=queue, tasks=1) for queue in self.queues)
-        self._give(1)
+        asked.credits.extend(self._give(1))
         self.pipe.send(pb.WorkRequest(settle=asked))
 
-    def _give(self, tasks: int) -> None:
+    def _ask(self, opening: pb.Open) -> None:
+        """What it may be sent on this stream."""
+        self._given = dict.fromkeys(self.queues, 0)
+        opening.credits.extend(self._give(self.credit))
+
+    def _give(self, tasks: int) -> list[pb.Credit]:
+        """So many more of each queue."""
         for queue in self.queues:
             self._given[queue] += tasks
+        return [pb.Credit(queue=queue, tasks=tasks) for queue in self.queues]
+
+    def _spend(self, queue: str) -> bool:
+        """One came; whether there was credit for it."""
+        self._given[queue] -= 1
+        return self._given[queue] >= 0
 
     def give_up_habits(self) -> None:
         """From now on it acknowledges at once, and has forgotten what it did not settle."""
@@ -315,6 +325,11 @@ class Worker:
             if not held.settled:
                 self.settle(held, ACK)
         if self.pipe is not None:
-            self._give(1_000)
-            for queue in self.queues:
-                self.pipe.send(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=1_000)))
+            for credit in self._give(1_000):
+                self.pipe.send(pb.WorkRequest(credit=credit))
+
+
+def _fence_of(fences: bytes, place: int) -> tuple[int, ...]:
+    """Empty: it has no ordering key."""
+    fence: tuple[int, ...] = _FENCE.unpack_from(fences, place * _FENCE.size) if fences else ()
+    return fence if any(fence) else ()

@@ -19,8 +19,10 @@ from tests.sqlite.older import AHEAD, LEFT, VERSIONS, load
 from timerd.adapters.sqlite import backup, schema, store
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.adapters.sqlite.schema import MIGRATIONS, Migration
-from timerd.bootstrap import BackupContents, back_up_sqlite, restore_sqlite
+from timerd.bootstrap import back_up_sqlite, restore_sqlite
 from timerd.client import TaskState
+from timerd.commands.backup import unexplained
+from timerd.model.backup_contents import BackupContents
 from timerd.model.errors import StartupError
 from timerd.testing import Server
 from timerd.worker import Delivery
@@ -148,4 +150,4 @@ def test_a_copy_of_an_older_version_can_be_restored_by_a_newer_one(tmp_path: Pat
     found = restore_sqlite(tmp_path / "copy.db", tmp_path / "new")
     assert (made.schema_version, found.schema_version) == (NEWEST, NEWEST)
     assert found.rows == made.rows > len(AHEAD)
-    assert found.unexplained == 0
+    assert unexplained(found) == 0

@@ -58,6 +58,25 @@ def test_what_is_due_is_handled_when_the_clock_has_been_turned(server: SyncServe
     assert [server.scheduled(queue) for queue in ("mails", "calls", "readings")] == [[], [], []]
 
 
+def test_the_queues_of_a_pool_share_its_slots_on_a_test_server_as_well(server: SyncServer) -> None:
+    worker, at_once, most = Worker(AWAY), set[str](), list[int]()
+    pool = worker.pool("convert", slots=1)
+
+    @pool.on("pdf")
+    def pdf(delivery: Delivery) -> None:
+        at_once.add(delivery.task_id)
+        most.append(len(at_once))
+        at_once.remove(delivery.task_id)
+
+    pool.on("excel")(pdf)
+    for queue in ("pdf", "excel") * 5:
+        server.client.schedule(queue, b"x", delay=1)
+    for _ in range(2):
+        with server.working(worker):
+            server.advance(seconds=2)
+    assert most == [1] * 10
+
+
 def test_a_handler_that_is_slow_in_real_time_is_waited_for(server: SyncServer) -> None:
     worker, go_on, ended = Worker(AWAY), threading.Event(), []
 

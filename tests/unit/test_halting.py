@@ -10,8 +10,10 @@ from tests.unit.partition_rig import HERE, MAIL, NOW_MS, QUEUE, key
 from timerd.adapters.memory import MemoryStore
 from timerd.core.ordering import OrderKeys
 from timerd.model.halts import HALTED, Halt
-from timerd.model.ordering import OnFailure
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.ordering import OnFailure, OrderPlace, at_place
 from timerd.model.storage import DeadLetter
+from timerd.services.holding.halted_tasks import HaltedTask
 from timerd.services.holding.halting import Halting
 
 LETTER = DeadLetter(b"t" * 44, key(1), HERE, MAIL, 0, NOW_MS, 1, "no", b"body", ordering_key="a")
@@ -23,22 +25,33 @@ def halting_keys() -> OrderKeys:
     return keys
 
 
-async def test_a_note_without_its_dead_letter_halts_nothing() -> None:
-    """Its task lives, or was redriven: the note goes."""
+async def nobody_looks(_: TaskId) -> HaltedTask:
+    raise AssertionError
+
+
+async def test_a_note_without_its_dead_letter_halts_nothing_once_its_task_was_looked_for() -> None:
+    """It lives, and is the next of its key, or has ended since, and the note goes."""
     store, keys, stale = MemoryStore(), halting_keys(), replace(LETTER, task_id=b"s" * 44, ordering_key="b")
     await store.put_dead_letters([LETTER])
-    await Halting(keys, store).note([Halt.of(LETTER), Halt.of(stale)])
+    await Halting(keys, store, nobody_looks).note([Halt.of(LETTER), Halt.of(stale)])
     after = halting_keys()
-    halting = Halting(after, store)
+
+    async def finds(task: TaskId) -> HaltedTask:
+        return HaltedTask.DEAD if task == TaskId.from_bytes(LETTER.task_id) else HaltedTask.GONE
+
+    halting = Halting(after, store, finds)
     await halting.read()
     assert (after.halts.is_read, list(after.halts)) == (True, [Halt.of(LETTER)])
+    assert not after.halts.lets_go(QUEUE, "b", b"of another task")
+    await halting.tend()
+    assert after.halts.lets_go(QUEUE, "b", b"of another task")
     assert [entry.key for entry in await store.list_entries(HALTED, b"", 10)] == [Halt.of(LETTER).name]
 
 
 async def test_an_end_that_nobody_has_said_waits_for_its_note() -> None:
     """Of a task whose last attempt ended silently."""
     store, keys = MemoryStore(), halting_keys()
-    halting = Halting(keys, store)
+    halting = Halting(keys, store, nobody_looks)
     assert not halting.may_end(LETTER)
     assert not halting.may_end(LETTER)
     while not halting.may_end(replace(LETTER, died_at_ms=NOW_MS + 10)):  # noqa: ASYNC110 - it tells nobody
@@ -50,7 +63,7 @@ async def test_an_end_that_nobody_has_said_waits_for_its_note() -> None:
 
 async def test_a_key_goes_on_when_its_note_is_gone() -> None:
     store, here = MemoryStore(), instance(ordered(key(1), key(2)))
-    halting = Halting(here.keys, store)
+    halting = Halting(here.keys, store, nobody_looks)
     await halting.read()
     await halting.note([Halt.of(LETTER)])
     assert here.taken() == []
@@ -59,6 +72,44 @@ async def test_a_key_goes_on_when_its_note_is_gone() -> None:
     await halting.lives([LETTER.task_id])
     assert here.taken() == [key(1)]
     assert await store.list_entries(HALTED, b"", 10) == []
+
+
+async def test_while_what_was_redriven_is_not_met_nothing_behind_it_goes() -> None:
+    """Its row stands later than those behind it, and may be read after them. Its end lets them go, and then the note
+    goes."""
+    store, here = MemoryStore(), instance(ordered(key(2), key(3)))
+    first = key(9)
+    task = TaskId(1, 0, MAIL.scope, 0, first.digest[:12], int.from_bytes(first.digest[12:], "big"), b"-" * 8)
+    letter = replace(LETTER, task_id=task.to_bytes(), order_place=(1, 0))
+    halting = Halting(here.keys, store, nobody_looks)
+    await halting.read()
+    await halting.note([Halt.of(letter)])
+    async with halting.reviving(letter) as place:
+        assert place == (1, 0)
+    assert here.taken() == []
+    moved = first._replace(version=1 << 16)
+    rows = ordered(moved)
+    rows.extras = [at_place(rows.extras[0], OrderPlace(1, 0), int(rows.columns["index"][0]))]
+    here.machine.hint(rows, 0)
+    assert here.taken() == [moved]
+    assert len(await store.list_entries(HALTED, b"", 10)) == 1
+    here.ends(moved)
+    here.is_durable()
+    assert here.taken() == [key(2)]
+    await halting.tend()
+    assert await store.list_entries(HALTED, b"", 10) == []
+
+
+def test_the_end_of_its_life_before_lets_nothing_go() -> None:
+    """That end may become known after the redrive has begun."""
+    keys, halt = halting_keys(), Halt.of(LETTER)
+    digest = TaskId.from_bytes(LETTER.task_id).digest
+    keys.halt(halt)
+    keys.halts.revive(halt, 3)
+    keys.end([RowKey(1, digest, 3 << 16)])
+    assert keys.halts.lifted == []
+    keys.end([RowKey(1, digest, 4 << 16)])
+    assert keys.halts.lifted == [halt]
 
 
 def test_nothing_that_has_a_key_is_sent_before_the_notes_are_read() -> None:
@@ -76,6 +127,6 @@ def test_of_several_that_halt_a_key_the_first_is_named() -> None:
     for halt in (later, first):
         keys.halt(halt)
     assert keys.halts.find(QUEUE, "a") == first
-    assert keys.halts.counts() == {QUEUE: 1}
+    assert list(keys.halts.names()) == [(QUEUE, "a")]
     keys.resume(first)
     assert keys.halts.find(QUEUE, "a") == later

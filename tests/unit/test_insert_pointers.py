@@ -19,6 +19,7 @@ from timerd.core.protocol.procedures import (
     OfferRows,
     SetMarks,
 )
+from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Control
@@ -28,6 +29,7 @@ from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 
 HERE = Partition(TIME_SCOPE, 0, 0)
+NOBODY = HolderAnswer(None)
 DIGEST = b"p" * 12 + b"\0\0\0\3"
 CLOSED = Control(1, "me", "", 1_000, 1_000).to_bytes()
 # 10 points to 20, 20 to 30, ...: more places than an insert may choose anew.
@@ -91,6 +93,8 @@ def rival_was_first(*said: Mark, holder: Offered | None = Offered.BELOW_FLOOR) -
                     answer = [Found(row(10), [first, *said] if is_marked else [])]
                 case FindSettledMany():
                     answer = [Ending(None)]
+                case AskToEnd():
+                    answer = HolderAnswer(None)
                 case _:
                     answer = 0
     except StopIteration as end:
@@ -126,7 +130,9 @@ def is_append(request: object) -> TypeGuard[AppendRows]:
     return isinstance(request, AppendRows)
 
 
-def verdicts_taken_along(at_old_place: list[Mark]) -> list[SetMarks | AskToEnd | AppendRows]:
+def verdicts_taken_along(
+    at_old_place: list[Mark], holder: HolderAnswer = NOBODY
+) -> list[SetMarks | AskToEnd | AppendRows]:
     """What is asked for between the row that was refused and the one that is written instead, but reads."""
     procedure = insert(Append(((HERE, row(10)),)), 500)
     answer: object = None
@@ -144,6 +150,8 @@ def verdicts_taken_along(at_old_place: list[Mark]) -> list[SetMarks | AskToEnd |
                 answer = [Found(row(10), at_old_place if asked[1:] else [])]
             case FindSettledMany():
                 answer = [Ending(None)]
+            case AskToEnd():
+                answer = holder
             case _:
                 answer = ()
     return asked[2:-1]
@@ -156,6 +164,13 @@ def test_who_was_cancelled_where_it_was_being_written_is_cancelled_in_its_next_p
         SetMarks([Mark(HERE, RowKey(1_000, DIGEST, 1), MarkKind.CANCELLED, b"r")]),
         AskToEnd(HERE, RowKey(1_000, DIGEST, 1), Outcome.CANCELLED, b"r"),
     ]
+
+
+def test_where_the_holder_of_the_next_place_is_silent_the_row_is_not_written_beside_it() -> None:
+    """It would take the row in by the hint, without its mark, and send it after CANCELLED was said."""
+    cancelled = Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.CANCELLED, b"r")
+    with pytest.raises(StoreUnknown):
+        verdicts_taken_along([cancelled], HolderAnswer(Asked.SILENT))
 
 
 def test_what_was_said_of_another_attempt_stays_there() -> None:

@@ -33,6 +33,7 @@ from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import DeadLetter
 from timerd.services.engine.elsewhere import Elsewhere
+from timerd.services.engine.verbs import State
 from timerd.services.holding.driving import drive
 from timerd.services.holding.procedure_runner import ProcedureRunner
 
@@ -232,7 +233,7 @@ def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() 
     story = Story(Outcome.DEAD)
     story.succeeded()
     story.lands()
-    assert story.run(tell_end(story.run(locate(story.old.id)))) is Asked.ENDED
+    assert story.run(tell_end(story.run(locate(story.old.id)))).asked is Asked.ENDED
     now_ms = story.world.now_ms
     wish = Wish("redrive", now_ms + 1_000, now_ms, 86_400_000, cast(DeadLetter, SimpleNamespace(history="")))
     story.old.fire_at_ms = {story.run(move_task(story.old.id, wish))}
@@ -258,6 +259,70 @@ def test_a_reject_is_confirmed_by_a_late_record_when_the_present_holder_knows_it
     story.far.silent = set()
     assert rejected(story)
     assert story.deliveries() == 1
+
+
+def test_a_reject_is_not_confirmed_by_a_late_record_while_another_worker_has_the_task() -> None:
+    """That one acknowledges it, and by then the first one knows."""
+    story = Story(Outcome.DEAD)
+    story.succeeded()
+    assert story.deliveries() == 2
+    story.lands()
+    with pytest.raises(Unavailable, match="may end it in another way"):
+        rejected(story)
+    story.world.ack(story.old)
+    story.world.settle_down()
+    assert not rejected(story)
+
+
+def ends_too(story: Story, outcome: Outcome) -> None:
+    """The present holder has sent the task again, which ends so by the word of that worker: the record is on its way.
+    Whoever waits for it sees it come."""
+    holder = story.succeeded()
+    assert story.deliveries() == 2
+    [key] = keys_of(story.late.entries)
+    holder.end([Ended(story.late.partition, key, outcome)])
+    story.world.settle_soon(holder)
+
+    async def durable(*_: object) -> None:
+        story.world.settle_down()
+
+    cast(Any, story.world).durable = durable
+
+
+@pytest.mark.parametrize(("late", "since"), [(Outcome.ACKED, Outcome.DEAD), (Outcome.DEAD, Outcome.ACKED)])
+async def test_a_task_has_ended_as_its_present_holder_has_ended_it_whatever_a_late_record_says(
+    late: Outcome, since: Outcome
+) -> None:
+    """The record of that is the later one, and counts."""
+    story = Story(late)
+    ends_too(story, since)
+    story.lands()
+    here = story.run(locate(story.old.id))
+    assert here.ending.outcome is late
+    assert await drive(tell_end(here), story.runner) == HolderAnswer(Asked.ENDED, since)
+    assert story.run(locate(story.old.id)).ending.outcome is since
+
+
+async def test_a_reject_is_not_confirmed_by_a_late_record_where_the_task_was_acked_since() -> None:
+    story = Story(Outcome.DEAD)
+    ends_too(story, Outcome.ACKED)
+    story.lands()
+    [key] = keys_of(story.late.entries)
+    elsewhere = Elsewhere(scheduler_with({}, store=story.world.store, procedures=story.runner), story.world.store)
+    assert not await elsewhere.end(Ended(story.late.partition, key, Outcome.DEAD))
+    assert await elsewhere.ended_as(story.late.partition, key) is State.ACKED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DEAD, Outcome.EXPIRED])
+async def test_a_late_ack_is_not_counted_by_its_mark_while_another_end_is_on_its_way_to_the_store(
+    outcome: Outcome,
+) -> None:
+    """The mark would count if that end were never written; so who acked is answered when it is."""
+    story = Story(Outcome.ACKED)
+    ends_too(story, outcome)
+    said = await drive(end_task(story.old.id, Outcome.ACKED, b"late ack", 0), story.runner)
+    assert said is Cancelled.ALREADY_FIRED
+    assert story.run(locate(story.old.id, durable=True)).ending.outcome is outcome
 
 
 def test_an_ack_that_the_holder_did_not_hear_ends_the_task_before_its_key_is_passed_on() -> None:

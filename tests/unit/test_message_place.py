@@ -286,3 +286,14 @@ def test_a_task_whose_id_is_told_first_keeps_it_where_its_row_comes_too_late(wor
     (taken,) = [each for machine in world.machines.values() if (each := machine.take(QUEUES[0], 10, world.now_ms))]
     told = task_id_of(taken, 0, place_ms, taken.rows.extra_of(0), b"secret")
     assert told._replace(mac=opened.task.mac) == opened.task
+
+
+def test_so_is_one_found_whose_first_place_does_not_point_on(world: World) -> None:
+    """As earlier releases left it, where no row was there: the register names the later place."""
+    later_ms = INSTANT_MS + 5_000
+    done(world.store.cas([Cas(place_key(PREFIX), None, Instants((later_ms,)).to_bytes())]))
+    done(world.store.append([Append(((HERE, row(later_ms)),))]))
+    task = TaskId(INSTANT_MS, 0, Template("default", "a").scope, 0, PREFIX, 0, bytes(8))
+    here = done(drive(locate(task), world.runner))
+    assert here.rows is not None
+    assert here.place.key.position_ms == later_ms

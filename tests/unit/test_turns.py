@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from timerd.core.fairness import KeyedRows, LimitKeys
+from timerd.core.fairness.limit_keys import NoKeyLimits
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup
@@ -45,6 +47,32 @@ def test_who_comes_again_and_again_does_not_go_before_who_waits() -> None:
         mail.file("b", 1)
         sent += mail.take(1)
     assert sent.count("a") == sent.count("b") == 10
+
+
+class Weights(NoKeyLimits):
+    """Key limits that know nothing but weights."""
+
+    def __init__(self, **weights: float) -> None:
+        self._weights = weights
+
+    def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
+        return self._weights.get(limit_key, 1.0)
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 100])
+def test_a_key_of_weight_three_starts_three_for_one(at_once: int) -> None:
+    """Whatever one take takes. One that was idle has saved nothing."""
+    mail = Mail()
+    mail.keys.goes_by(Weights(a=3, c=0.25))
+    for key in "abc":
+        mail.file(key, 1_000)
+    sent = "".join(mail.take(at_once) for _ in range(1_000 // at_once))
+    assert sent.count("a") == pytest.approx(3 * sent.count("b"), rel=0.05)
+    assert sent.count("b") == pytest.approx(4 * sent.count("c"), rel=0.05)
+    mail.file("d", 1_000)
+    assert "".join(mail.take(1) for _ in range(52)).count("d") in range(9, 13)
+    mail.keys.goes_by(Weights(d=5))
+    assert "".join(mail.take(1) for _ in range(80)).count("d") in range(48, 53)
 
 
 def test_a_key_alone_is_taken_in_one_go() -> None:

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.property.world import QUEUES, TEMPLATES, Task, World, done
-from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to
+from tests.property.world import QUEUES, Task, World, done
+from tests.unit.procedure_rig import KEPT_MS, delivered, going_on, late_row, run, scheduled, up_to
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
     AppendRows,
     AskToMove,
     AskToMoveMany,
-    Call,
     Find,
     FindVacant,
     HolderAnswer,
@@ -36,14 +35,11 @@ from timerd.core.protocol import (
 )
 from timerd.core.protocol.side_by_side import side_by_side
 from timerd.model.errors import StoreUnavailable, Unavailable
-from timerd.model.identity import RowKey, TaskId
+from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.registers import Move, MoveState, move_key
-from timerd.model.rows import single_row
-from timerd.model.storage import Append, Mark, MarkKind
-from timerd.model.task import NO_EXTRA
+from timerd.model.storage import Mark, MarkKind
 
-KEPT_MS = 86_400_000
 WAITING, STARTED = Withdrawn.WITHDRAWN, Withdrawn.STARTED
 HERE = Partition(0, 0, 0)
 
@@ -261,24 +257,6 @@ def test_what_another_try_has_withdrawn_meanwhile_has_not_started() -> None:
     with pytest.raises(Undecided):
         run(world, going_on(first, request))
     assert run(world, withdraw(task.id, "r", world.now_ms, KEPT_MS)) is WAITING
-
-
-def late_row(world: World) -> tuple[TaskId, Append, Call]:
-    """Too late for its place, which its holder has gone beyond."""
-    scheduled(world, 1_000)
-    at_ms = world.now_ms + 500
-    world.advance(60_000)
-    for _ in range(5):
-        world.settle_down()
-        world.take(QUEUES[0], 10)
-        for task in world.in_hand():
-            world.ack(task)
-        world.advance(2_000)
-    late = TaskId(at_ms, 0, TEMPLATES[0].scope, 0, b"late" * 3, 0, bytes(8))
-    row = single_row(RowKey(at_ms, late.digest, 0), at_ms, TEMPLATES[0], b"", NO_EXTRA, 0)
-    world.tasks[late.digest] = Task(late, {at_ms}, stored=True)
-    call = Call(late.prefix, world.now_ms, world.now_ms + KEPT_MS, KEPT_MS, may_be_withdrawn=True)
-    return late, Append(((late.home, row),)), call
 
 
 def test_what_is_about_to_have_a_later_place_counts_as_started() -> None:

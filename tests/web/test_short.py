@@ -116,6 +116,21 @@ async def test_a_key_in_use(rig: Rig) -> None:
     assert (replaced["outcome"], replaced["task_id"] != first["task_id"]) == ("stored", True)
 
 
+async def test_who_has_a_task_that_is_cancelled_is_told_when_it_extends(rig: Rig) -> None:
+    path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=0s', b'x')).json['task_id']}"
+    [received] = await receive(rig, query="wait=5s")
+    token = received["ack_token"]
+    assert (await post_json(rig, "/v1/extend", {"ack_token": token})).json == {"lost": []}
+    assert (await rig.caller.ask("DELETE", f"{path}?wait=10ms")).json == {"outcome": "in_flight"}
+    told = {"lost": [], "interrupted": [{"ack_token": token, "reason": "cancelled"}]}
+    assert (await post_json(rig, "/v1/extend", {"ack_token": token})).json == told
+    waiting = asyncio.create_task(rig.caller.ask("DELETE", f"{path}?wait=60s"))
+    assert (await post_json(rig, "/v1/finish", {"ack_token": token})).json["finished"] == 1
+    assert (await waiting).json == {"outcome": "already_fired"}
+    wrong = await rig.caller.ask("DELETE", f"{path}?wait=61s")
+    assert (wrong.status, "wait is 61 s: use 0 to 60 s" in wrong.json["message"]) == (400, True)
+
+
 async def test_a_task_is_moved_and_cancelled_by_id_and_by_key(rig: Rig) -> None:
     task_id = (await post(rig, HOUR, b"a", {"Timerd-Key": "a/b"})).json["task_id"]
     for path in (f"/v1/tasks/{task_id}", "/v1/keys/a%2Fb"):

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timerd.core.dispatch import Action
-from timerd.core.webhooks.answers import ERROR_CHARS, MOST_WAIT_MS, TargetHealth, judge_answer, retry_after_ms
+from timerd.core.sinks.breaker import TargetHealth
+from timerd.core.webhooks.answers import ERROR_CHARS, MOST_WAIT_MS, judge_answer, retry_after_ms
 from timerd.model.webhooks import HttpAnswer, NoAnswer
 
 # 2030-01-01T00:00:00Z

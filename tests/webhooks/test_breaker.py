@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from timerd.core.webhooks.answers import TargetHealth
-from timerd.core.webhooks.breaker import (
+from timerd.core.sinks.breaker import (
     FAILURES,
     FIRST_PAUSE_MS,
     MOST_PAUSE_MS,
     MOST_THROTTLED_MS,
     Breaker,
+    TargetHealth,
     TargetState,
 )
 

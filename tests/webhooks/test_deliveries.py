@@ -14,7 +14,7 @@ from tests.observability.watched_node import watched
 from tests.webhooks.conftest import ServerOf
 from tests.webhooks.receiver import Received, accept, is_verified, never, receiving, secret_of, statuses
 from timerd.client import Client, RetryPolicy, TaskState
-from timerd.core.webhooks.breaker import TargetState
+from timerd.core.sinks.breaker import TargetState
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.webhooks import HttpAnswer
 from timerd.observability.collector import exposition

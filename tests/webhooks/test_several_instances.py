@@ -15,7 +15,7 @@ from tests.webhooks.conftest import config_of
 from tests.webhooks.receiver import Received, Receiver, accept, receiving, statuses
 from timerd.client import Task, TaskState
 from timerd.core.cluster.placement import holder_of
-from timerd.core.webhooks.breaker import TargetState
+from timerd.core.sinks.breaker import TargetState
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.sdk.values.times import datetime_of_ms, instant_ms
 from timerd.testing import Cluster

@@ -15,7 +15,7 @@ from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
 
 if TYPE_CHECKING:
-    from timerd.bootstrap import BackupContents
+    from timerd.model.backup_contents import BackupContents
 
 DataOption = Annotated[
     Path | None, typer.Option("--data", show_default="that of `timerd serve`", help="Folder of the server's data.")
@@ -97,6 +97,15 @@ def _folder(config: Path | None, data: Path | None) -> Path:
     return loaded.data
 
 
+def unexplained(kept: BackupContents) -> int:
+    """Rows of finished buckets without a known end, by the ledger."""
+    from timerd.core.ledger import Ledger
+
+    ledger = Ledger()
+    ledger.add_finished([each for each in kept.controls if each.finished])
+    return ledger.unexplained
+
+
 def _record(place: Path, kept: BackupContents) -> dict[str, object]:
     return {
         "place": str(place),
@@ -104,15 +113,15 @@ def _record(place: Path, kept: BackupContents) -> dict[str, object]:
         "schema_version": kept.schema_version,
         "rows": kept.rows,
         "dead_letters": kept.dead_letters,
-        "unexplained": kept.unexplained,
+        "unexplained": unexplained(kept),
     }
 
 
 def _explain(place: Path, kept: BackupContents) -> None:
     """Ends with the exit code of a check that says no; the data are there all the same, for nobody may have better."""
-    if kept.unexplained:
+    if unexplained(kept):
         raise CommandFailure(
-            f"Rows of finished buckets in {place} that have no known end by the ledger: {kept.unexplained:,}. There "
+            f"Rows of finished buckets in {place} that have no known end by the ledger: {unexplained(kept):,}. There "
             "should be none: use a copy from before that if there is one, and see TimerdLedgerImbalance in "
             "docs/operate/runbook.md."
         )

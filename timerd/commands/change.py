@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,7 +12,7 @@ from timerd.commands import options
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.table import Column, Kind
-from timerd.commands.times import iso_of, parse_due, shown
+from timerd.commands.times import iso_of, parse_due, parse_span, shown
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from timerd.client import CancelOutcome, Client
 
 _BATCH = 1000
+# So many are waited for at a time.
+_WAITING = 100
+_LONGEST_WAIT = timedelta(minutes=10)
 _NO_DELIVERY_STARTS = frozenset({"CANCELLED", "ALREADY_CANCELLED"})
 _MEANING = {
     "CANCELLED": "no delivery of it starts any more",
@@ -34,17 +39,33 @@ TaskIdsArgument = Annotated[
 ]
 
 
-async def cancel(call: CommandCall, task_ids: TaskIdsArgument = None, key: options.KeyOption = None) -> None:
-    """Cancel tasks. Exit code 1 if one of them may still arrive."""
+async def cancel(
+    call: CommandCall,
+    task_ids: TaskIdsArgument = None,
+    key: options.KeyOption = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(
+            "--wait", metavar="SPAN", help="Wait at most so long for those that a worker has: 30s, up to 10m."
+        ),
+    ] = None,
+) -> None:
+    """Cancel tasks. Exit code 1 if one of them may still arrive.
+
+    A worker that has one is told to end it.
+    """
     options.check_named(*(task_ids or ()), key)
     ids = list(map(call.whole_id, task_ids or ()))
     if bool(ids) == (key is not None):
         raise WrongInput("Name what to cancel: either one or more IDs, or --key.")
+    span = parse_span(wait) if wait is not None else None
+    if span is not None and span > _LONGEST_WAIT:
+        raise WrongInput(f"--wait {wait} is too long: give 10m at most.")
     client = await call.connect()
     if key is not None:
-        outcomes = [(key, await client.cancel(key=key))]
+        outcomes = [(key, await client.cancel(key=key, wait=span))]
     else:
-        outcomes = list(zip(ids, await _cancel_all(call, client, ids), strict=True))
+        outcomes = list(zip(ids, await _cancel_all(call, client, ids, span), strict=True))
     name = "key" if key is not None else "task_id"
     records = [{name: each, "outcome": outcome.name, "meaning": _meaning(outcome)} for each, outcome in outcomes]
     call.out.many(records, (Column(name, Kind.ID), *_TOLD), "")
@@ -57,9 +78,15 @@ def _meaning(outcome: CancelOutcome) -> str:
     return _MEANING.get(outcome.name, "an answer of a newer server")
 
 
-async def _cancel_all(call: CommandCall, client: Client, ids: list[str]) -> list[CancelOutcome]:
+async def _cancel_all(call: CommandCall, client: Client, ids: list[str], wait: timedelta | None) -> list[CancelOutcome]:
     outcomes: list[CancelOutcome] = []
     call.bar.begin("cancelling", len(ids))
+    for start in range(0, len(ids) if wait else 0, _WAITING):
+        some = ids[start : start + _WAITING]
+        outcomes += await asyncio.gather(*(client.cancel(task_id, wait=wait) for task_id in some))
+        call.bar.reach(len(outcomes))
+    if wait:
+        return outcomes
     for start in range(0, len(ids), _BATCH):
         outcomes += await client.cancel_many(ids[start : start + _BATCH])
         call.bar.reach(len(outcomes))

@@ -82,9 +82,10 @@ def check(
 
 def _check_whole(config: ServerConfig) -> None:
     """What no single setting shows."""
-    from timerd.commands.serve import check_listen, check_store
+    from timerd.commands.serve import check_listen, check_outbox, check_store
     from timerd.model.errors import StartupError
     from timerd.services.calls.quotas_file import read_quotas
+    from timerd.services.streams.targets_file import read_password, read_streams
     from timerd.services.transport import listen
     from timerd.services.transport.principals import read_principals
     from timerd.services.transport.tls import read_tls
@@ -93,6 +94,7 @@ def _check_whole(config: ServerConfig) -> None:
 
     check_listen(config)
     check_store(config)
+    check_outbox(config)
     try:
         listen.check_listen(config)
         listen.check_http(config)
@@ -104,6 +106,9 @@ def _check_whole(config: ServerConfig) -> None:
             read_quotas(config.quotas_file)
         for target in read_targets(config.webhooks):
             read_secrets(Path(target.secret_file))
+        for stream in read_streams(config.streams):
+            if stream.password_file:
+                read_password(stream.password_file)
     except StartupError as error:
         raise WrongInput(str(error)) from error
 

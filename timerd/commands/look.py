@@ -76,6 +76,7 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
         "key": task.key,
         "ordering_key": task.ordering_key,
         "limit_key": task.limit_key,
+        "keep_result_s": task.keep_result.total_seconds() if task.keep_result is not None else None,
         "expire_time": iso_of(task.expire_time) if task.expire_time else None,
         "attempt": task.attempt,
         "last_error": task.last_error,

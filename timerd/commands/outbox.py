@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -88,10 +89,14 @@ async def run(
     lease: Annotated[str, typer.Option(metavar="SPAN", help="After so long another relay takes over.")] = "60s",
     poll: Annotated[str, typer.Option(metavar="SPAN", help="Between two looks at an empty outbox.")] = "50ms",
     http: Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="Metrics and health, on loopback.")] = "",
+    until_eof: Annotated[
+        bool, typer.Option("--until-eof", help="End when stdin ends, as with who started it.")
+    ] = False,
 ) -> None:
     """Send what is in the outbox until Ctrl-C.
 
     Any number may run at a time. A relay waits for a database or a server that is away."""
+    from timerd.commands.end_of_input import end_of_input
     from timerd.commands.outbox_port import watched
     from timerd.outbox.relay import Relay, RelayOptions
     from timerd.outbox.sending import GrpcSending
@@ -110,7 +115,8 @@ async def run(
                 {"relay": relay.owner, "database": store.name, "server": call.endpoint.server},
                 f"Relay {relay.owner} sends from {store.name} to timerd at {call.endpoint.server}; Ctrl-C ends it.",
             )
-            exit_code = await run_until_signalled(relay)
+            with end_of_input(relay.stop) if until_eof else nullcontext():
+                exit_code = await run_until_signalled(relay)
     finally:
         await sending.close()
         await store.close()

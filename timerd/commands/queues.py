@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.key_rules import key_rules, keys_record, keys_shown, keys_text
+from timerd.commands.key_rules import key_limits, key_weights, keys_record, keys_shown, keys_text
 from timerd.commands.limit_text import limit_record, limit_shown
 from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
@@ -31,6 +32,8 @@ _COLUMNS = (
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
+ALL_LIMITS = ("rate", "max-in-hand", "limits", "breaker", "keys")
+CLEARED = (*ALL_LIMITS, "burst", "key-rate", "key-max-in-hand", "key-share")
 RuledQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
 IfRevision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for people who look.")]
@@ -43,11 +46,17 @@ KeyMaxInHand = Annotated[int | None, typer.Option("--key-max-in-hand", min=1, he
 KeyShare = Annotated[float | None, typer.Option("--key-share", help="Of one limit key at most; default 0.5.")]
 OverriddenKeys = Annotated[
     list[str] | None,
-    typer.Option("--key", metavar="KEY=LIMIT", help="Of one limit key, as acme=20, acme=30/m or acme=any; again."),
+    typer.Option("--key", metavar="KEY=LIMIT", help="Of one limit key: acme=20, 30/m, any or default; again."),
+]
+WeighedKeys = Annotated[
+    list[str] | None, typer.Option("--key-weight", metavar="KEY=N", help="Turns of one limit key, as acme=3; again.")
+]
+Cleared = Annotated[
+    list[str] | None, typer.Option("--clear", metavar="WHAT", help=f"Takes it away: {', '.join(CLEARED)}; again.")
 ]
 Listed = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="NAME", help="A limit that it shares; again for more."),
+    typer.Option("--limit", metavar="NAME", help="A limit that it shares; again for more. These and no others."),
 ]
 Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="It resumes by itself then.")]
 
@@ -106,43 +115,53 @@ async def put(
     key_max_in_hand: KeyMaxInHand = None,
     key_share: KeyShare = None,
     key: OverriddenKeys = None,
+    key_weight: WeighedKeys = None,
     ordering: Annotated[
         str | None, typer.Option("--ordering", metavar="hold|halt|pass", help="Of ordering keys, when a task fails.")
     ] = None,
+    clear: Cleared = None,
     no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away, and its breaker.")] = False,
     revision: IfRevision = 0,
 ) -> None:
-    """Limit a queue, in the place of the limits before.
+    """Limit a queue; what is not named stays as it is.
 
     timerd queues set charges --rate 100/s --burst 20 --max-in-hand 50
 
     timerd queues set charges --limit stripe --breaker
 
-    timerd queues set mail --key-max-in-hand 4 --key-share 0.2 --key acme=20
+    timerd queues set charges --clear rate --clear breaker
+
+    timerd queues set mail --key-max-in-hand 4 --key-share 0.2 --key acme=20 --key-weight acme=3
     """
-    keys = key_rules(key_rate, key_max_in_hand, key_share, key or ())
-    given = bool(limit or ordering) or breaker or keys is not None or (rate, burst, max_in_hand) != (None, None, None)
-    if given and no_limit:
+    changes = {
+        **{"rate": rate, "burst": burst, "max_in_hand": max_in_hand, "limits": limit, "breaker": breaker or None},
+        **{"key_rate": key_rate, "key_max_in_hand": key_max_in_hand, "key_share": key_share, "ordering": ordering},
+        **{"key_limits": key_limits(key or ()) or None, "key_weights": key_weights(key_weight or ()) or None},
+    }
+    given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    cleared = _cleared(given, clear or (), no_limit)
+    client = await call.connect()
+    found = await client.queues.update(queue, **given, clear=cleared, revision=revision)
+    call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
+
+
+def _cleared(given: Mapping[str, object], clear: Sequence[str], no_limit: bool) -> Sequence[str]:
+    """Raises WrongInput."""
+    if no_limit and (given or clear):
         raise WrongInput("--no-limit takes all limits away: give it alone, or leave it out.")
-    if not (given or no_limit):
+    unknown = [each for each in clear if each not in CLEARED]
+    if unknown:
+        raise WrongInput(f"--clear names {unknown[0]!r:.60}: use {', '.join(CLEARED)}.")
+    both = [each for each in clear if each.replace("-", "_") in given]
+    if both:
+        raise WrongInput(f"--clear takes {both[0]} away, and --{both[0]} gives it: leave one of them out.")
+    if not (given or clear or no_limit):
         raise WrongInput(
             "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker, --ordering or what its "
-            "keys may (--key-rate, --key-max-in-hand, --key-share, --key); or --no-limit."
+            "keys may (--key-rate, --key-max-in-hand, --key-share, --key, --key-weight); --clear takes one of these "
+            "away, --no-limit all."
         )
-    client = await call.connect()
-    shared = limit or ()
-    found = await client.queues.put(
-        queue,
-        rate=rate,
-        burst=burst,
-        max_in_hand=max_in_hand,
-        limits=shared,
-        breaker=breaker,
-        keys=keys,
-        ordering=ordering,
-        revision=revision,
-    )
-    call.out.one(_record(found), f"{found.name} {_limits_shown(found)}.")
+    return [each.replace("-", "_") for each in (ALL_LIMITS if no_limit else clear)]
 
 
 async def resume(call: CommandCall, queue: RuledQueue, revision: IfRevision = 0) -> None:

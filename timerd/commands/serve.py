@@ -79,6 +79,7 @@ def run_until_stopped(config: ServerConfig, out: Output, welcome: Welcome | None
 
     check_listen(config)
     check_store(config)
+    check_outbox(config)
     set_up(config.log)
     signal.signal(signal.SIGTERM, _end_at_once)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -134,6 +135,20 @@ def check_store(config: ServerConfig) -> None:
         )
 
 
+def check_outbox(config: ServerConfig) -> None:
+    """Nothing is connected to yet."""
+    database = config.outbox.relay_database.get_secret_value()
+    if not database:
+        return
+    from timerd.outbox.opening import open_outbox
+    from timerd.outbox.ports import DatabaseWrong
+
+    try:
+        open_outbox(database)
+    except DatabaseWrong as wrong:
+        raise WrongInput(f"outbox.relay_database: {wrong}") from wrong
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -154,20 +169,28 @@ def _look_later(*_: object) -> None:
 
 async def _run(config: ServerConfig, out: Output, welcome: Welcome | None) -> None:
     from timerd.bootstrap import serve as run_server
+    from timerd.commands.relay_process import RelayProcess
     from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 
     where, durability = _where(config)
+    relays: list[RelayProcess] = []
 
     def ready(address: str, http: str) -> None:
         record = {"ready": address, **where, "durability": durability} | ({"http": http} if http else {})
         seen = f", metrics: {http}" if http else ""
         line = f"timerd is ready on {address} ({_shown(where)}, durability: {durability}{seen})"
         _say(out, record, welcome(config, address, http) if welcome is not None else line)
+        if config.outbox.relay_database.get_secret_value():
+            relays.append(RelayProcess(config.outbox, address))
+            relays[0].start()
 
     try:
         await run_server(config, ready)
     except (StartupError, StoreUnavailable, StoreUnknown) as error:
         raise CommandFailure(str(error)) from error
+    finally:
+        for relay in relays:
+            await relay.stop()
     _say(out, {"stopped": True, **where}, f"timerd has stopped ({_shown(where)})")
 
 

@@ -42,7 +42,8 @@ async def work(
 
     The command gets the payload on stdin, and TIMERD_TASK_ID, TIMERD_DELIVERY_ID, TIMERD_ATTEMPT and TIMERD_FIRE_TIME.
     Exit code 0 = done, 65 = hopeless (dead letter), any other = try again; the end of its stderr is kept as the error.
-    What it leaves in the background goes on by itself; at a time-out it is killed with all that it started.
+    What it leaves in the background goes on by itself. At a time-out, and when its task is cancelled, it is killed with
+    all that it started.
     """
     from timerd.sdk.working import run_until_signalled
     from timerd.worker import Worker
@@ -103,7 +104,12 @@ class Job:
         from timerd.worker import Reject, Retry
 
         as_json = self._call.out.as_json
-        code, tail = await self._executed(command, delivery)
+        try:
+            code, tail = await self._executed(command, delivery)
+        except asyncio.CancelledError:
+            # The command was ended with all that it had started.
+            self._tell_interrupted(delivery)
+            raise
         outcome = "done" if code == 0 else "rejected" if code == _REJECT else "failed"
         if as_json:
             self._call.out.line(_record(delivery) | {"exit_code": code, "outcome": outcome}, "")
@@ -112,6 +118,14 @@ class Job:
         why = tail if code is None else f"exit code {code}" + (f": {tail}" if tail else "")
         print(f"timerd: task {delivery.task_id}, attempt {delivery.attempt}, {outcome}: {why}", file=sys.stderr)
         raise Reject(why) if code == _REJECT else Retry(None, why)
+
+    def _tell_interrupted(self, delivery: Delivery) -> None:
+        if (reason := delivery.interrupted.reason) is None:
+            return
+        if self._call.out.as_json:
+            self._call.out.line(_record(delivery) | {"exit_code": None, "outcome": "interrupted"}, "")
+        why = f"interrupted: {reason.name.lower()}"
+        print(f"timerd: task {delivery.task_id}, attempt {delivery.attempt}, {why}", file=sys.stderr)
 
     async def _executed(self, command: str, delivery: Delivery) -> tuple[int | None, str]:
         """(exit code, tail of stderr); without a code where it was ended, and why."""

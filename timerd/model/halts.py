@@ -33,6 +33,12 @@ class Halt(NamedTuple):
         return Entry(self.name, b"1")
 
 
+def halt_of(entry: Entry) -> Halt:
+    """As far as the note says it."""
+    namespace, queue, key, _ = entry.key.name.decode().split("\0")
+    return Halt(namespace, queue, bytes.fromhex(key).decode(), task_of(entry), 0)
+
+
 def task_of(entry: Entry) -> bytes:
     """The id of the task that the note names."""
     return bytes.fromhex(entry.key.name.decode().rpartition("\0")[2])

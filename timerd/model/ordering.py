@@ -7,6 +7,7 @@ of one message share the number before it (`Extra.order_base`), and differ by th
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -32,6 +33,13 @@ class OnFailure(StrEnum):
     HALT = "halt"
     # They pass it while it waits for its next attempt, which has its place by its new time.
     PASS = "pass"
+
+
+class OrderPlace(NamedTuple):
+    """Where a task stands among those of its key."""
+
+    position_ms: int
+    order_seq: int
 
 
 class OrderFence(NamedTuple):
@@ -65,8 +73,20 @@ def order_seq(rows: RowGroup, row: int) -> int:
     return rows.extra_of(row).order_base + int(rows.columns["index"][row])
 
 
+def place_of(rows: RowGroup, row: int) -> OrderPlace:
+    """A task that was redriven to the head of its key keeps its place, wherever its row stands."""
+    kept_ms = rows.extra_of(row).order_position_ms
+    position_ms = kept_ms if kept_ms >= 0 else int(rows.columns["position_ms"][row])
+    return OrderPlace(position_ms, order_seq(rows, row))
+
+
+def at_place(extra: Extra, place: OrderPlace, index: int) -> Extra:
+    """Of the task with that index in its message."""
+    return replace(extra, order_position_ms=place.position_ms, order_base=place.order_seq - index)
+
+
 def fence_of(rows: RowGroup, row: int) -> OrderFence:
-    return OrderFence(int(rows.columns["position_ms"][row]), order_seq(rows, row), int(rows.columns["version"][row]))
+    return OrderFence(*place_of(rows, row), int(rows.columns["version"][row]))
 
 
 def is_ordered(rows: RowGroup, row: int) -> bool:

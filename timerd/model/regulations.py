@@ -60,11 +60,12 @@ MOST_OVERRIDES = 1_000
 @dataclass(frozen=True, slots=True)
 class KeyRules:
     """Of the limit keys of a queue. `limit`: of each key; `overrides`: in its place, of some. `share`: the part of what
-    is in hand that one key may have."""
+    is in hand that one key may have. `weights`: of some keys, how many turns they have for one of the others."""
 
     limit: QueueLimit | None = None
     overrides: tuple[tuple[str, QueueLimit | None], ...] = ()
     share: float = DEFAULT_SHARE
+    weights: tuple[tuple[str, float], ...] = ()
     kept: str = ""
 
     def counts_hands(self) -> bool:
@@ -78,6 +79,8 @@ class KeyRules:
             stored["limit"] = astuple(self.limit)
         if self.overrides:
             stored["overrides"] = [(key, limit and astuple(limit)) for key, limit in self.overrides]
+        if self.weights:
+            stored["weights"] = self.weights
         return with_kept(stored, self.kept)
 
     @classmethod
@@ -85,7 +88,8 @@ class KeyRules:
         values, kept = split_known(stored, _KEY_RULES)
         limit, overrides = values.get("limit"), values.get("overrides", ())
         each = tuple((key, QueueLimit(*own) if own else None) for key, own in overrides)
-        return cls(QueueLimit(*limit) if limit else None, each, values.get("share", DEFAULT_SHARE), kept)
+        weights = tuple((key, weight) for key, weight in values.get("weights", ()))
+        return cls(QueueLimit(*limit) if limit else None, each, values.get("share", DEFAULT_SHARE), weights, kept)
 
 
 _KEY_RULES = field_names(KeyRules)

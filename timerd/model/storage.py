@@ -189,6 +189,8 @@ class DeadLetter:
     # Of its attempts, the last one among them (model/attempts.py).
     history: str = ""
     ordering_key: str = ""
+    # Its place among the tasks of that key: (position, order_seq). None: none, or a release wrote it that kept none.
+    order_place: tuple[int, int] | None = None
 
     def facts(self) -> bytes:
         """What is stored of it beside its id, its death and its payload."""
@@ -204,12 +206,14 @@ class DeadLetter:
         }
         more = {"row_kept": self.row_kept, "occurrence": self.occurrence, "history": self.history}
         more["ordering_key"] = self.ordering_key
-        return dump_json(stored | {name: value for name, value in more.items() if value})
+        given = {name: value for name, value in more.items() if value}
+        return dump_json(stored | given | ({"order_place": self.order_place} if self.order_place else {}))
 
     @classmethod
     def from_facts(cls, task_id: bytes, died_at_ms: int, stored: bytes, payload: bytes) -> DeadLetter:
         facts = json.loads(stored)
         position_ms, digest, version = facts["key"]
+        place = facts.get("order_place")
         return cls(
             task_id,
             RowKey(position_ms, bytes.fromhex(digest), version),
@@ -225,6 +229,7 @@ class DeadLetter:
             facts.get("occurrence", ""),
             facts.get("history", ""),
             facts.get("ordering_key", ""),
+            (place[0], place[1]) if place else None,
         )
 
 

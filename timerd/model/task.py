@@ -149,6 +149,8 @@ class Extra:
     # Its place among the tasks of its key is (position, order_base + index) (model/ordering.py).
     ordering_key: str = ""
     order_base: int = 0
+    # That position, where the row does not stand there: it was redriven to its place of before. -1 = it does.
+    order_position_ms: int = -1
     # Of an attempt that follows a failed one: it stands where that stood, and is not sent before this.
     not_before_ms: int = 0
     kept: str = ""

@@ -14,11 +14,14 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from timerd.core.webhooks.breaker import TargetState
+from timerd.core.sinks.breaker import TargetState
+from timerd.core.taken import QueueKey
 from timerd.observability.curves import add_curve, gauge
-from timerd.observability.figures import Figures
+from timerd.observability.figures import Figures, TargetFigures
+from timerd.observability.key_figures import key_metrics
 from timerd.observability.limit_figures import breaker_metrics, limit_metrics
 from timerd.observability.own_health import health_metrics
+from timerd.observability.pool_figures import pool_metrics
 
 QUEUE = ("namespace", "queue")
 Labels = TypeVar("Labels", bound=str | tuple[str, ...])
@@ -31,10 +34,12 @@ class _Once(Collector):
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        for part in (_queues, _tasks, _holding, _engine, _schedules, _webhooks, _calls, _store, _process):
+        for part in (_queues, _tasks, _holding, _engine, _schedules, _targets, _calls, _store, _process):
             yield from part(self._figures)
         yield from limit_metrics(self._figures.limits)
         yield from breaker_metrics(self._figures.breakers)
+        yield from pool_metrics(self._figures.pools)
+        yield from key_metrics(self._figures.keys)
         yield from health_metrics(self._figures.health)
 
 
@@ -166,19 +171,24 @@ def _schedules(f: Figures) -> Iterator[Metric]:
         yield gauge("timerd_zones_differing", "Zones in use whose schedules are left to others.", zones.differing)
 
 
-def _webhooks(f: Figures) -> Iterator[Metric]:
-    answers = CounterMetricFamily(
-        "timerd_webhook_requests", "Requests to targets of webhooks by what they came to.", labels=(*QUEUE, "outcome")
-    )
-    states = GaugeMetricFamily(
-        "timerd_webhook_state", "1 for the state that a target of webhooks is in.", labels=(*QUEUE, "state")
-    )
-    for queue, each in f.webhooks.items():
-        for name, number in each.answers.items():
-            answers.add_metric((*queue, name), number)
+def _targets(f: Figures) -> Iterator[Metric]:
+    said = "Requests to targets of webhooks by what they came to."
+    yield from _of_targets(f.webhooks, "timerd_webhook_requests", said, "timerd_webhook_state", "target of webhooks")
+    said = "Entries for streams by what they came to."
+    yield from _of_targets(f.stream_targets, "timerd_stream_entries", said, "timerd_stream_state", "stream")
+
+
+def _of_targets(
+    targets: Mapping[QueueKey, TargetFigures], counted: str, says: str, shown: str, what: str
+) -> Iterator[Metric]:
+    outcomes = CounterMetricFamily(counted, says, labels=(*QUEUE, "outcome"))
+    states = GaugeMetricFamily(shown, f"1 for the state that a {what} is in.", labels=(*QUEUE, "state"))
+    for queue, each in targets.items():
+        for name, number in each.outcomes.items():
+            outcomes.add_metric((*queue, name), number)
         for state in TargetState:
             states.add_metric((*queue, state.value), state.value == each.state)
-    yield from (answers, states)
+    yield from (outcomes, states)
 
 
 def _calls(f: Figures) -> Iterator[Metric]:

@@ -20,9 +20,11 @@ from timerd.core.regulation import LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
+from timerd.observability.key_figures import KeyFigures, keys_of
 from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
+from timerd.observability.pool_figures import PoolFigures, pools_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
 from timerd.services.background import unforeseen
@@ -36,14 +38,15 @@ from timerd.services.readiness import ReadinessProbe
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import SweepFigures, ZoneSweep
+from timerd.services.streams.sink import StreamSink
+from timerd.services.streams.streams import Streams
+from timerd.services.webhooks.sink import WebhookSink
 from timerd.services.webhooks.webhooks import Webhooks
 
 _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
 FACTS_EVERY_S = 30.0
 FACTS_TIMEOUT_S = 2.0
-# Of one queue in one partition.
-MOST_DUE = 100_000_000
 
 
 class QueueFigures(NamedTuple):
@@ -63,11 +66,19 @@ class ScheduleFigures(NamedTuple):
     zones: SweepFigures | None = None
 
 
-class WebhookFigures(NamedTuple):
-    """Of one target. `answers`: requests by what they came to; `state`: one of TargetState."""
+class TargetFigures(NamedTuple):
+    """Of one target. `outcomes`: requests, or entries, by what they came to; `state`: one of TargetState."""
 
-    answers: Mapping[str, int]
+    outcomes: Mapping[str, int]
     state: str
+
+
+def _queues(known: Mapping[QueueKey, QueueStats]) -> dict[QueueKey, QueueFigures]:
+    return {queue: _queue(stats) for queue, stats in known.items() if not queue.is_internal}
+
+
+def _targets(sinks: Iterable[WebhookSink | StreamSink]) -> dict[QueueKey, TargetFigures]:
+    return {sink.queue: TargetFigures(dict(sink.outcomes), sink.state.value) for sink in sinks}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +127,12 @@ class Figures:
     facts: EngineFacts | None
     health: HealthFigures
     schedules: ScheduleFigures
-    webhooks: Mapping[QueueKey, WebhookFigures]
+    webhooks: Mapping[QueueKey, TargetFigures]
+    stream_targets: Mapping[QueueKey, TargetFigures]
     limits: Mapping[LimitLabels, LimitFigures]
     breakers: Mapping[QueueKey, BreakerFigures]
+    pools: Mapping[tuple[str, str], PoolFigures]
+    keys: KeyFigures
 
     @property
     def saturation(self) -> float:
@@ -144,6 +158,7 @@ class Observed:
         zones: ZoneSweep | None = None,
         webhooks: Webhooks | None = None,
         regulating: Regulating | None = None,
+        streams: Streams | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -156,7 +171,8 @@ class Observed:
         self._peers = peers
         self._ticks = ticks
         self._zones = zones
-        self._sinks = webhooks.sinks if webhooks is not None else []
+        self._posting: Sequence[WebhookSink] = webhooks.sinks if webhooks is not None else []
+        self._appending: Sequence[StreamSink] = streams.sinks if streams is not None else []
         self._regulating = regulating
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
@@ -172,11 +188,7 @@ class Observed:
         held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
-            queues={
-                queue: _queue(stats)
-                for queue, stats in self._delivery.queue_stats.queues.items()
-                if not queue.is_internal
-            },
+            queues=_queues(self._delivery.queue_stats.queues),
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
             due=self._due(machines, int(now_ms)),
@@ -217,8 +229,11 @@ class Observed:
             facts=self._facts,
             health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
-            webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
+            webhooks=_targets(self._posting),
+            stream_targets=_targets(self._appending),
             breakers=self._breakers(int(now_ms)),
+            pools=pools_of(self._delivery.machine.capacity.pools),
+            keys=keys_of(memory.order_keys, self._known()),
             limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 
@@ -231,13 +246,15 @@ class Observed:
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
-        known = {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
-        return self._due_of(machines, [queue for queue in known if not queue.is_internal], now_ms)
+        return self._due_of(machines, [queue for queue in self._known() if not queue.is_internal], now_ms)
+
+    def _known(self) -> set[QueueKey]:
+        return {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
 
     def _due_of(
         self, machines: Sequence[PartitionMachine], queues: Iterable[QueueKey], now_ms: int
     ) -> Mapping[QueueKey, int]:
-        return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in queues}
+        return {queue: sum(each.all_due(queue, now_ms) for each in machines) for queue in queues}
 
     async def _refresh(self) -> None:
         """What the store knows; where it does not answer, what it said last."""

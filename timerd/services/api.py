@@ -23,6 +23,7 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
+from timerd.services.calls.cancelling import Cancelling
 from timerd.services.calls.dead_letter_purge import DeadLetterPurge
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.many_moves import ManyMoves
@@ -77,6 +78,7 @@ class TimerApi:
         self.quotas = quotas or Quotas()
         self.ends, self.results = TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
+        self._cancelling = Cancelling(self._change, verbs, self.ends)
         self._moves = ManyMoves(verbs, self._change.changed)
         self._dead = DeadLetterPurge(verbs, self._change.changed)
         self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
@@ -99,7 +101,7 @@ class TimerApi:
         return {
             "Schedule": change.schedule,
             "ScheduleBatch": change.schedule_batch,
-            "Cancel": change.cancel,
+            "Cancel": self._cancelling.cancel,
             "CancelBatch": change.cancel_batch,
             "Reschedule": change.reschedule,
             "RescheduleBatch": self._moves.reschedule_batch,

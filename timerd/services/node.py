@@ -25,6 +25,7 @@ from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
+from timerd.services.streams.streams import Streams
 from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.webhooks.webhooks import Webhooks
@@ -68,6 +69,7 @@ class Node:
     regulating: Regulating | None = None
     # What operators did, where it is written down.
     audited: AuditRecords | None = None
+    streams: Streams | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -108,7 +110,7 @@ class Node:
             self.probe.join()
         if self.zone_sweep is not None:
             await self.zone_sweep.begin()
-        for worker in (self.ticks, self.slots, self.webhooks):
+        for worker in (self.ticks, self.slots, self.webhooks, self.streams):
             if worker is not None:
                 worker.join()
         return self.address
@@ -160,8 +162,9 @@ class Node:
         yield self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()
-        if self.webhooks is not None:
-            yield self.webhooks.close()
+        for sinks in (self.webhooks, self.streams):
+            if sinks is not None:
+                yield sinks.close()
         yield self.scheduler.leave(int(self.time.exact_ms()))
         yield self.membership.left()
         yield self.engine.flush_estimates()

@@ -186,8 +186,9 @@ class Cluster:
             await running.node.relaying.links.close()
         if running.node.peering is not None:
             await running.node.peering.peers.close_other_way()
-        if running.node.webhooks is not None:
-            await running.node.webhooks.close()
+        for sinks in (running.node.webhooks, running.node.streams):
+            if sinks is not None:
+                await sinks.close()
         await running.node.server.kill()
 
     def freeze(self, name: str) -> None:

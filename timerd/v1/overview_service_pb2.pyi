@@ -44,7 +44,7 @@ class QueueActivity(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., scheduled: _Optional[int] = ..., due: _Optional[int] = ..., sent: _Optional[int] = ..., in_hand: _Optional[int] = ..., settled: _Optional[_Mapping[str, int]] = ..., dead: _Optional[int] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., workers: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class WorkerActivity(_message.Message):
-    __slots__ = ("worker", "namespace", "queues", "queue_count", "connect_time", "settled", "last_settle_time")
+    __slots__ = ("worker", "namespace", "queues", "queue_count", "connect_time", "settled", "last_settle_time", "pools")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class WorkerActivity(_message.Message):
     CONNECT_TIME_FIELD_NUMBER: _ClassVar[int]
     SETTLED_FIELD_NUMBER: _ClassVar[int]
     LAST_SETTLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
     worker: str
     namespace: str
     queues: _containers.RepeatedScalarFieldContainer[str]
@@ -59,7 +60,20 @@ class WorkerActivity(_message.Message):
     connect_time: _timestamp_pb2.Timestamp
     settled: int
     last_settle_time: _timestamp_pb2.Timestamp
-    def __init__(self, worker: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., queue_count: _Optional[int] = ..., connect_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled: _Optional[int] = ..., last_settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    pools: _containers.RepeatedCompositeFieldContainer[PoolActivity]
+    def __init__(self, worker: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., queue_count: _Optional[int] = ..., connect_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled: _Optional[int] = ..., last_settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pools: _Optional[_Iterable[_Union[PoolActivity, _Mapping]]] = ...) -> None: ...
+
+class PoolActivity(_message.Message):
+    __slots__ = ("name", "queues", "slots", "free")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    FREE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    slots: int
+    free: int
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ..., free: _Optional[int] = ...) -> None: ...
 
 class CanaryActivity(_message.Message):
     __slots__ = ("interval_ms", "age_ms", "runs")

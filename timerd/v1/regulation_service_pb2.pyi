@@ -1,6 +1,7 @@
 import datetime
 
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -59,14 +60,24 @@ class Limit(_message.Message):
     def __init__(self, max_in_hand: _Optional[int] = ..., rate: _Optional[int] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., burst: _Optional[int] = ...) -> None: ...
 
 class KeyRules(_message.Message):
-    __slots__ = ("limit", "overrides", "share")
+    __slots__ = ("limit", "overrides", "share", "weights")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     OVERRIDES_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     limit: Limit
     overrides: _containers.RepeatedCompositeFieldContainer[KeyOverride]
     share: float
-    def __init__(self, limit: _Optional[_Union[Limit, _Mapping]] = ..., overrides: _Optional[_Iterable[_Union[KeyOverride, _Mapping]]] = ..., share: _Optional[float] = ...) -> None: ...
+    weights: _containers.RepeatedCompositeFieldContainer[KeyWeight]
+    def __init__(self, limit: _Optional[_Union[Limit, _Mapping]] = ..., overrides: _Optional[_Iterable[_Union[KeyOverride, _Mapping]]] = ..., share: _Optional[float] = ..., weights: _Optional[_Iterable[_Union[KeyWeight, _Mapping]]] = ...) -> None: ...
+
+class KeyWeight(_message.Message):
+    __slots__ = ("limit_key", "weight")
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    limit_key: str
+    weight: float
+    def __init__(self, limit_key: _Optional[str] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class KeyOverride(_message.Message):
     __slots__ = ("limit_key", "limit")
@@ -217,6 +228,40 @@ class PutQueueRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ...) -> None: ...
 
 class PutQueueResponse(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+
+class UpdateQueueRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys", "ordering", "update_mask", "plain_keys")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    BREAKER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_KEYS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    queue: str
+    limit: Limit
+    revision: int
+    request_time: _timestamp_pb2.Timestamp
+    limits: _containers.RepeatedScalarFieldContainer[str]
+    breaker: Breaker
+    keys: KeyRules
+    ordering: OnFailure
+    update_mask: _field_mask_pb2.FieldMask
+    plain_keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., plain_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class UpdateQueueResponse(_message.Message):
     __slots__ = ("queue",)
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     queue: Queue

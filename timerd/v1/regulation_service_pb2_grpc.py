@@ -56,6 +56,11 @@ class RegulationServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.FromString,
                 _registered_method=True)
+        self.UpdateQueue = channel.unary_unary(
+                '/timerd.v1.RegulationService/UpdateQueue',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.UpdateQueueRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.UpdateQueueResponse.FromString,
+                _registered_method=True)
         self.PutLimit = channel.unary_unary(
                 '/timerd.v1.RegulationService/PutLimit',
                 request_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutLimitRequest.SerializeToString,
@@ -120,6 +125,13 @@ class RegulationServiceServicer(object):
         """The limits of a queue, in the place of those before; its mode stays. They count from the reply on: a lower one is reached as
         deliveries end. FAILED_PRECONDITION where it lists a limit that nobody has put (LIMIT_UNKNOWN), and on a server that is one of
         a cluster (LIMIT_IN_CLUSTER).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateQueue(self, request, context):
+        """As PutQueue, of what `update_mask` names; the rest stays as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -190,6 +202,11 @@ def add_RegulationServiceServicer_to_server(servicer, server):
                     servicer.PutQueue,
                     request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.SerializeToString,
+            ),
+            'UpdateQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateQueue,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.UpdateQueueRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.UpdateQueueResponse.SerializeToString,
             ),
             'PutLimit': grpc.unary_unary_rpc_method_handler(
                     servicer.PutLimit,
@@ -332,6 +349,33 @@ class RegulationService(object):
             '/timerd.v1.RegulationService/PutQueue',
             timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.SerializeToString,
             timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/UpdateQueue',
+            timerd_dot_v1_dot_regulation__service__pb2.UpdateQueueRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.UpdateQueueResponse.FromString,
             options,
             channel_credentials,
             insecure,

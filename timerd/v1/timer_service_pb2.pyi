@@ -44,16 +44,24 @@ class ScheduleResponse(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., outcome: _Optional[_Union[_task_pb2.ItemOutcome, str]] = ...) -> None: ...
 
 class TaskColumns(_message.Message):
-    __slots__ = ("fire_at_ms", "delay_ms", "payload_lengths", "payloads")
+    __slots__ = ("fire_at_ms", "delay_ms", "payload_lengths", "payloads", "ordering_keys", "ordering_key_of", "limit_keys", "limit_key_of")
     FIRE_AT_MS_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_LENGTHS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEY_OF_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEYS_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_OF_FIELD_NUMBER: _ClassVar[int]
     fire_at_ms: _containers.RepeatedScalarFieldContainer[int]
     delay_ms: _containers.RepeatedScalarFieldContainer[int]
     payload_lengths: _containers.RepeatedScalarFieldContainer[int]
     payloads: bytes
-    def __init__(self, fire_at_ms: _Optional[_Iterable[int]] = ..., delay_ms: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ...) -> None: ...
+    ordering_keys: _containers.RepeatedScalarFieldContainer[str]
+    ordering_key_of: _containers.RepeatedScalarFieldContainer[int]
+    limit_keys: _containers.RepeatedScalarFieldContainer[str]
+    limit_key_of: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, fire_at_ms: _Optional[_Iterable[int]] = ..., delay_ms: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., ordering_keys: _Optional[_Iterable[str]] = ..., ordering_key_of: _Optional[_Iterable[int]] = ..., limit_keys: _Optional[_Iterable[str]] = ..., limit_key_of: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TaskItem(_message.Message):
     __slots__ = ("fire_time", "delay", "payload", "key", "template")
@@ -138,18 +146,20 @@ class ScheduleBatchResponse(_message.Message):
     def __init__(self, stored: _Optional[int] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., results: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., fire_at_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_id", "key", "request_time")
+    __slots__ = ("namespace", "request_id", "task_id", "key", "request_time", "wait")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_id: str
     key: str
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    wait: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class CancelResponse(_message.Message):
     __slots__ = ("outcome",)

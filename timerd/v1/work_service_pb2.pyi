@@ -27,6 +27,13 @@ class OccurrenceReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OCCURRENCE_REASON_CATCH_UP: _ClassVar[OccurrenceReason]
     OCCURRENCE_REASON_TRIGGER: _ClassVar[OccurrenceReason]
     OCCURRENCE_REASON_BACKFILL: _ClassVar[OccurrenceReason]
+
+class InterruptReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INTERRUPT_REASON_UNSPECIFIED: _ClassVar[InterruptReason]
+    INTERRUPT_REASON_CANCELLED: _ClassVar[InterruptReason]
+    INTERRUPT_REASON_EXPIRED: _ClassVar[InterruptReason]
+    INTERRUPT_REASON_LOST: _ClassVar[InterruptReason]
 SETTLE_ACTION_UNSPECIFIED: SettleAction
 SETTLE_ACTION_ACK: SettleAction
 SETTLE_ACTION_NACK: SettleAction
@@ -37,6 +44,10 @@ OCCURRENCE_REASON_SCHEDULE: OccurrenceReason
 OCCURRENCE_REASON_CATCH_UP: OccurrenceReason
 OCCURRENCE_REASON_TRIGGER: OccurrenceReason
 OCCURRENCE_REASON_BACKFILL: OccurrenceReason
+INTERRUPT_REASON_UNSPECIFIED: InterruptReason
+INTERRUPT_REASON_CANCELLED: InterruptReason
+INTERRUPT_REASON_EXPIRED: InterruptReason
+INTERRUPT_REASON_LOST: InterruptReason
 
 class WorkRequest(_message.Message):
     __slots__ = ("open", "credit", "settle", "extend")
@@ -51,7 +62,7 @@ class WorkRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume", "merges_confirmed", "stream", "replaces")
+    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume", "merges_confirmed", "stream", "replaces", "pools")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +71,7 @@ class Open(_message.Message):
     MERGES_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     STREAM_FIELD_NUMBER: _ClassVar[int]
     REPLACES_FIELD_NUMBER: _ClassVar[int]
+    POOLS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     worker: str
     credits: _containers.RepeatedCompositeFieldContainer[Credit]
@@ -68,15 +80,28 @@ class Open(_message.Message):
     merges_confirmed: bool
     stream: bytes
     replaces: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ..., merges_confirmed: bool = ..., stream: _Optional[bytes] = ..., replaces: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    pools: _containers.RepeatedCompositeFieldContainer[Pool]
+    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ..., merges_confirmed: bool = ..., stream: _Optional[bytes] = ..., replaces: _Optional[_Iterable[bytes]] = ..., pools: _Optional[_Iterable[_Union[Pool, _Mapping]]] = ...) -> None: ...
+
+class Pool(_message.Message):
+    __slots__ = ("name", "queues", "slots")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    SLOTS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    slots: int
+    def __init__(self, name: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., slots: _Optional[int] = ...) -> None: ...
 
 class Credit(_message.Message):
-    __slots__ = ("queue", "tasks")
+    __slots__ = ("queue", "tasks", "pool")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    POOL_FIELD_NUMBER: _ClassVar[int]
     queue: str
     tasks: int
-    def __init__(self, queue: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+    pool: str
+    def __init__(self, queue: _Optional[str] = ..., tasks: _Optional[int] = ..., pool: _Optional[str] = ...) -> None: ...
 
 class Settle(_message.Message):
     __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error", "credits", "throttle", "result", "keep_result_ms")
@@ -125,30 +150,34 @@ class ProgressReport(_message.Message):
     def __init__(self, ack_token: _Optional[bytes] = ..., progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
-    __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended")
+    __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended", "interrupt")
     OPENED_FIELD_NUMBER: _ClassVar[int]
     DELIVER_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     GO_AWAY_FIELD_NUMBER: _ClassVar[int]
     EXTENDED_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPT_FIELD_NUMBER: _ClassVar[int]
     opened: Opened
     deliver: Deliver
     confirmed: SettleConfirmed
     go_away: GoAway
     extended: Extended
-    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., confirmed: _Optional[_Union[SettleConfirmed, _Mapping]] = ..., go_away: _Optional[_Union[GoAway, _Mapping]] = ..., extended: _Optional[_Union[Extended, _Mapping]] = ...) -> None: ...
+    interrupt: Interrupt
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., confirmed: _Optional[_Union[SettleConfirmed, _Mapping]] = ..., go_away: _Optional[_Union[GoAway, _Mapping]] = ..., extended: _Optional[_Union[Extended, _Mapping]] = ..., interrupt: _Optional[_Union[Interrupt, _Mapping]] = ...) -> None: ...
 
 class Opened(_message.Message):
-    __slots__ = ("server", "lease_ms", "ack_token_bytes", "lost")
+    __slots__ = ("server", "lease_ms", "ack_token_bytes", "lost", "knows_pools")
     SERVER_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKEN_BYTES_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    KNOWS_POOLS_FIELD_NUMBER: _ClassVar[int]
     server: str
     lease_ms: int
     ack_token_bytes: int
     lost: bytes
-    def __init__(self, server: _Optional[str] = ..., lease_ms: _Optional[int] = ..., ack_token_bytes: _Optional[int] = ..., lost: _Optional[bytes] = ...) -> None: ...
+    knows_pools: bool
+    def __init__(self, server: _Optional[str] = ..., lease_ms: _Optional[int] = ..., ack_token_bytes: _Optional[int] = ..., lost: _Optional[bytes] = ..., knows_pools: bool = ...) -> None: ...
 
 class DeliveryTemplate(_message.Message):
     __slots__ = ("labels", "content_type", "priority", "fencing_scope", "fencing_token", "keep_result_ms")
@@ -256,6 +285,14 @@ class Extended(_message.Message):
     LOST_FIELD_NUMBER: _ClassVar[int]
     lost: bytes
     def __init__(self, lost: _Optional[bytes] = ...) -> None: ...
+
+class Interrupt(_message.Message):
+    __slots__ = ("ack_tokens", "reason")
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ack_tokens: bytes
+    reason: InterruptReason
+    def __init__(self, ack_tokens: _Optional[bytes] = ..., reason: _Optional[_Union[InterruptReason, str]] = ...) -> None: ...
 
 class GoAway(_message.Message):
     __slots__ = ("reason",)
@@ -389,7 +426,9 @@ class ExtendRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reports: _Optional[_Iterable[_Union[ProgressReport, _Mapping]]] = ...) -> None: ...
 
 class ExtendResponse(_message.Message):
-    __slots__ = ("lost",)
+    __slots__ = ("lost", "interrupts")
     LOST_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPTS_FIELD_NUMBER: _ClassVar[int]
     lost: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, lost: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    interrupts: _containers.RepeatedCompositeFieldContainer[Interrupt]
+    def __init__(self, lost: _Optional[_Iterable[bytes]] = ..., interrupts: _Optional[_Iterable[_Union[Interrupt, _Mapping]]] = ...) -> None: ...

@@ -104,7 +104,10 @@ def _wait_of(text: str) -> Duration:
 
 
 async def _cancel(call: HttpCall) -> object:
+    """With `wait` the end of what a worker has is waited for."""
     request = pb.CancelRequest(namespace=namespace_of(call), request_id=call.request.headers.get("Idempotency-Key", ""))
+    if "wait" in call.request.query:
+        request.wait.CopyFrom(_wait_of(call.request.query["wait"]))
     _set_target(call, request)
     reply = await ask(call, "TimerService/Cancel", request)
     return {"outcome": word_of(reply.outcome, CancelOutcome.DESCRIPTOR)}
@@ -137,7 +140,7 @@ def _set_target(
 def _of_task(path: str, name: str) -> list[ShortRoute]:
     return [
         ShortRoute("GET", path, _get, f"The task of {name}.", _WAIT),
-        ShortRoute("DELETE", path, _cancel, f"Cancel the task of {name}: what became of it.", {}),
+        ShortRoute("DELETE", path, _cancel, f"Cancel the task of {name}: what became of it.", _WAIT),
         ShortRoute(
             "PATCH", path, _move, f"Give the task of {name} another time.", _DUE, '{"in"} or {"at"}, or nothing'
         ),

@@ -7,7 +7,7 @@ from typing import Any
 from timerd.model.errors import Invalid
 from timerd.v1 import work_service_pb2 as pb
 from timerd.web.front import HttpCall
-from timerd.web.plain import count_of, plain, span_of, token_of, token_text
+from timerd.web.plain import count_of, plain, span_of, token_of, token_text, word_of
 from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, path_text
 
 _OUTCOMES = {"ack": 1, "nack": 2, "reject": 3, "release": 4, "throttled": 2}
@@ -79,7 +79,12 @@ async def _extend(call: HttpCall) -> object:
     lease = span_of(body.get("lease", "30s"), "lease")
     request = pb.ExtendRequest(namespace=namespace_of(call), ack_tokens=_tokens(body), lease=lease)
     reply = await ask(call, "WorkService/Extend", request)
-    return {"lost": [token_text(token) for token in reply.lost]}
+    lost = {"lost": [token_text(token) for token in reply.lost]}
+    said = [
+        {"ack_token": token_text(each.ack_tokens), "reason": word_of(each.reason, pb.InterruptReason.DESCRIPTOR)}
+        for each in reply.interrupts
+    ]
+    return {**lost, "interrupted": said} if said else lost
 
 
 def _tokens(body: dict[str, Any]) -> list[bytes]:

@@ -82,6 +82,11 @@ export interface Outcome {
 }
 
 /** A refusal of the server, or what kept a call from being answered. Without `outcomeUnknown` nothing was stored. */
+export interface Renewed {
+  lost: string[];
+  interrupts: { ackTokens: string; reason: string }[];
+}
+
 export class TimerdError extends Error {
   override name = "TimerdError";
   outcomeUnknown = true;
@@ -158,8 +163,13 @@ export class Client {
 
   /** Begins the leases anew, and resolves to the ack tokens of the tasks that are lost. */
   async extend(tasks: readonly Task[], leaseMs = 30_000): Promise<string[]> {
+    return (await this.renew(tasks, leaseMs)).lost;
+  }
+
+  /** As `extend`, also with the tasks on which the work is for nothing, each by its ack token. */
+  async renew(tasks: readonly Task[], leaseMs: number): Promise<Renewed> {
     const reply = await this.call("WorkService/Extend", { ackTokens: tokens(tasks), lease: span(leaseMs) });
-    return reply.lost ?? [];
+    return { lost: reply.lost ?? [], interrupts: reply.interrupts ?? [] };
   }
 
   /**

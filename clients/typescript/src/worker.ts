@@ -24,9 +24,24 @@ export class Throttled extends Error {
   }
 }
 
+/** Why the signal of a handler was aborted: its `reason`. */
+export class Interrupted extends Error {
+  override name = "Interrupted";
+  constructor(readonly why: "lost" | "cancelled" | "expired") {
+    super(`the task is ${why}`);
+  }
+}
+
+/** As the server says them; others are of a later one. */
+const REASONS: Record<string, "cancelled" | "expired"> = {
+  INTERRUPT_REASON_CANCELLED: "cancelled",
+  INTERRUPT_REASON_EXPIRED: "expired",
+};
+
 /**
  * Works on a task. What it throws lets the task come again by the retry policy, unless it is one of the three above. The
- * signal is aborted when the task is lost to another worker.
+ * signal is aborted, with an Interrupted as its reason, when the work is for nothing: the task is lost to another worker, cancelled or
+ * expired. How the handler ends counts as ever; what it throws ends a cancelled task as cancelled.
  */
 export type Handler = (task: Task, signal: AbortSignal) => unknown;
 
@@ -116,13 +131,17 @@ export class Worker {
     this.#free();
   }
 
-  /** Tells that the tasks in hand are still worked on, and aborts the handlers of those that are lost. */
+  /** Tells that the tasks in hand are still worked on, and aborts the handlers of those that are interrupted. */
   async #renew(): Promise<void> {
     if (this.#inHand.size === 0) return;
     const held = new Map([...this.#inHand].map(([task, lost]) => [task.ackToken, lost]));
     try {
-      const lost = await this.client.extend([...this.#inHand.keys()], this.#leaseMs);
-      for (const token of lost) held.get(token)?.abort();
+      const { lost, interrupts } = await this.client.renew([...this.#inHand.keys()], this.#leaseMs);
+      for (const token of lost) held.get(token)?.abort(new Interrupted("lost"));
+      for (const { ackTokens, reason } of interrupts) {
+        const why = REASONS[reason];
+        if (why) held.get(ackTokens)?.abort(new Interrupted(why));
+      }
     } catch (error) {
       this.#trouble("leases are not renewed", error);
     }

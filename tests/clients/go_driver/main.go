@@ -140,7 +140,9 @@ func (d *driver) handle(ctx context.Context, task *timerd.Task) error {
 			return timerd.Reject(a.Error)
 		}
 	case <-ctx.Done():
-		d.say(map[string]any{"event": "lost", "payload": task.Payload, "attempt": task.Attempt})
+		cause := context.Cause(ctx)
+		d.say(map[string]any{"event": "lost", "payload": task.Payload, "attempt": task.Attempt, "reason": cause.(timerd.Interrupted)})
+		return cause
 	}
 	return nil
 }

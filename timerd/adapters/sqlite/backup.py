@@ -11,13 +11,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from timerd.adapters.sqlite.files import DATABASE, DataDirectory, sync
 from timerd.adapters.sqlite.groups import open_group
 from timerd.adapters.sqlite.mark_blocks import StoredBlock
 from timerd.adapters.sqlite.schema import APPLICATION_ID, MARK_BLOCKS_SINCE, MIGRATIONS, PAGE_BYTES, lacks, version_made
+from timerd.model.backup_contents import BackupContents
 from timerd.model.errors import CorruptRow, StartupError
 from timerd.model.registers import Control, Table
 
@@ -29,18 +29,7 @@ PARTIAL = ".partial"
 OnProgress = Callable[[int, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
-    """What a copy holds. `rows`: of all row groups, ended or not; `controls`: the control rows, for the ledger."""
-
-    schema_version: int
-    size_bytes: int
-    rows: int
-    dead_letters: int
-    controls: tuple[Control, ...]
-
-
-def back_up(directory: Path, target: Path, progress: OnProgress) -> Checked:
+def back_up(directory: Path, target: Path, progress: OnProgress) -> BackupContents:
     """Raises StartupError with a sentence. `target` exists only if it is whole and good."""
     source = directory / DATABASE
     if not source.is_file():
@@ -72,7 +61,7 @@ def _copy(source: Path, partial: Path, progress: OnProgress) -> None:
         copy.execute("PRAGMA journal_mode = DELETE")
 
 
-def restore(backup: Path, directory: Path) -> Checked:
+def restore(backup: Path, directory: Path) -> BackupContents:
     """Into a directory without data. Raises StartupError with a sentence."""
     if backup.exists() and not backup.is_file():
         raise StartupError(f"{backup} is no regular file, and a copy is checked before it is used: name a file.")
@@ -98,7 +87,7 @@ def restore(backup: Path, directory: Path) -> Checked:
     return checked
 
 
-def check(path: Path, name: str = "") -> Checked:
+def check(path: Path, name: str = "") -> BackupContents:
     """Every page, and every row group and block of marks against its checksum. Raises StartupError with a sentence,
     about `name` if there is one."""
     try:
@@ -112,7 +101,7 @@ def check(path: Path, name: str = "") -> Checked:
             rows = sum(_rows(connection))
             _check_marks(connection, version)
             dead_letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
-            return Checked(version, path.stat().st_size, rows, dead_letters, tuple(_controls(connection)))
+            return BackupContents(version, path.stat().st_size, rows, dead_letters, tuple(_controls(connection)))
     except (sqlite3.Error, CorruptRow) as error:
         raise StartupError(f"{name or path} is damaged ({error}): use another copy.") from error
 

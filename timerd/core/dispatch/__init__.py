@@ -11,6 +11,7 @@ from timerd.core.dispatch.flights import delivery_ids, digest_column
 from timerd.core.dispatch.grants import Grants, Loan, Want
 from timerd.core.dispatch.hand_count import DeliveryWatch, HandCount
 from timerd.core.dispatch.in_hand_gate import InHand, InHandGate
+from timerd.core.dispatch.interrupts import InterruptReason, Interrupts
 from timerd.core.dispatch.limits import Allowance, Credit, Limit, Limits, Slice
 from timerd.core.dispatch.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
 from timerd.core.dispatch.quantum import MOST_COUNTED, SOON_MS, Quantum
@@ -54,6 +55,8 @@ __all__ = [
     "Histogram",
     "InHand",
     "InHandGate",
+    "InterruptReason",
+    "Interrupts",
     "LATENESS_BOUNDS_MS",
     "LateFailure",
     "Limit",

@@ -61,6 +61,10 @@ class Deliveries:
         """What is asked before rows of a partition go to their queues' backlogs."""
         return Admission(self._stay)
 
+    def cancelled(self, key: RowKey) -> None:
+        """The task of a row that a worker has was: the worker is told."""
+        self.machine.interrupts.cancelled(key)
+
     def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
         """Rows that workers have were carried on by the machine."""
         self.guard.carried(machine, keys)

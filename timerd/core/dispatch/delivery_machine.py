@@ -9,22 +9,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from timerd.core.dispatch.attempt_ends import attempt_ends, attempt_timeouts
 from timerd.core.dispatch.before_restart import BeforeRestart, HeldTokens
-from timerd.core.dispatch.fair_share import FairShare
+from timerd.core.dispatch.capacity import Capacity
 from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
+from timerd.core.dispatch.interrupts import Interrupts
 from timerd.core.dispatch.key_hands import KeyHands
 from timerd.core.dispatch.older_acks import OlderAck, tell_older
 from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.dispatch.sentences import FORGED, LOST, RELEASED, SENT_AGAIN, SILENT, TIMED_OUT, UNBEGUN
+from timerd.core.dispatch.served_queues import ServedQueues
 from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Settlement, fail
+from timerd.core.dispatch.worker_state import WorkerState
 from timerd.core.taken import OpenDelivery, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery, delivery_ids_of, named_in, parse_token, short_ids_of, token_at
 from timerd.model.attempts import AttemptEnd
@@ -49,31 +52,20 @@ class Assignment(NamedTuple):
     called: str = ""
 
 
-@dataclass(slots=True)
-class WorkerState:
-    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives. `name`: its own.
-    `called`: as its worker calls itself."""
-
-    namespace: str
-    lease_ms: int
-    queues: set[QueueKey]
-    name: bytes
-    called: str = ""
-    gone_at_ms: int | None = None
-
-
 class DeliveryMachine:
     def __init__(self, secret: bytes, resume_grace_ms: int) -> None:
         self._secret = secret
         self.grace_ms = resume_grace_ms
-        self.share = FairShare()
+        self.capacity = Capacity()
+        self._share = self.capacity.share
         self._flights = Flights()
+        self.interrupts = Interrupts(self._flights)
         self.queue_stats = StatsByQueue()
         self._hands: dict[QueueKey, HandCount] = {}
         self._workers: dict[int, WorkerState] = {}
         self._names: dict[tuple[str, bytes], int] = {}
         self._leaving: dict[int, int] = {}
-        self._present: dict[QueueKey, int] = {}
+        self._served = ServedQueues()
         self.key_hands = KeyHands(self.hand)
         self.before = BeforeRestart(self.key_hands.counted)
         self._given_back = GivenBack()
@@ -109,7 +101,7 @@ class DeliveryMachine:
         """Of the deliveries of the queue that are with workers. Those of queues without any are forgotten in time."""
         found = self._hands.get(queue)
         if found is None:
-            if len(self._hands) > 2 * len(self._present) + SLACK_QUEUES:
+            if len(self._hands) > 2 * len(self._served) + SLACK_QUEUES:
                 self._hands = {key: hand for key, hand in self._hands.items() if hand.open}
             found = self._hands[queue] = HandCount()
         return found
@@ -127,54 +119,53 @@ class DeliveryMachine:
         """More credit; returns the queue if this is its first worker."""
         state = self._workers[worker]
         key = QueueKey(state.namespace, queue)
-        self.share.add(worker, key, tasks)
+        self._share.add(worker, key, tasks)
         if key in state.queues:
             return None
         state.queues.add(key)
-        self._present[key] = self._present.get(key, 0) + 1
-        return key if self._present[key] == 1 else None
+        return key if self._served.serve(key) else None
 
     def free_credit(self, queue: QueueKey) -> list[tuple[int, int]]:
         """(worker, what it may be sent now), next in turn first."""
-        return [] if self._draining else self.share.free(queue)
+        return [] if self._draining else self._share.free(queue)
 
     def lend(self, worker: int, queue: QueueKey, tasks: int) -> None:
         """Credit of the worker, what is free at most, that counts elsewhere from here on."""
-        self.share.spend(worker, queue, tasks)
+        self._share.spend(worker, queue, tasks)
 
     def give_back(self, worker: int, queue: QueueKey, tasks: int) -> None:
-        """Credit that was lent and not used. A worker that is gone has none."""
+        """What was lent and not used. A worker that is gone has none."""
         state = self._workers.get(worker)
         if state is not None and state.gone_at_ms is None:
-            self.share.add(worker, queue, tasks)
+            self.capacity.give_back(worker, queue, tasks)
 
     def withdraw(self, worker: int, queue: QueueKey) -> int:
         """The worker is sent nothing more of the queue until it gives new credit; how much it had."""
-        return self.share.withdraw(worker, queue)
+        return self._share.withdraw(worker, queue)
 
     def leave(self, worker: int, queue: QueueKey) -> bool:
         """The worker serves the queue no more. Whether that was the queue's last worker."""
         queues = self._workers[worker].queues
         if queue not in queues:
             return False
-        self.share.leave(worker, queue)
+        self._share.leave(worker, queue)
         queues.remove(queue)
-        return self._absent(queue)
+        return self._served.leave(queue)
 
     def queues(self, worker: int) -> set[QueueKey]:
         return self._workers[worker].queues
 
     def block(self, worker: int) -> None:
-        self.share.block(worker)
+        self.capacity.block(worker)
 
     def unblock(self, worker: int) -> None:
-        self.share.unblock(worker)
+        self.capacity.unblock(worker)
 
     def broken(self, worker: int, now_ms: int, *, keeps_leases: bool = False) -> None:
         """The stream is gone, and its credit; what it holds may come back within the grace. When this service itself
         goes away, or the worker's home (`keeps_leases`), the leases decide."""
         state = self._workers[worker]
-        self.share.drop(worker)
+        self.capacity.drop(worker)
         gone_at_ms = now_ms + self.grace_ms
         state.gone_at_ms = self._flights.last_lease_ms(worker, gone_at_ms) if keeps_leases else gone_at_ms
         self._leaving[worker] = state.gone_at_ms
@@ -185,14 +176,23 @@ class DeliveryMachine:
 
     def turn(self) -> list[QueueKey]:
         """Queues whose workers have credit, next in turn first."""
-        return [] if self._draining else self.share.turn()
+        return [] if self._draining else self.capacity.turn()
 
     def wanted(self, queue: QueueKey) -> int:
-        return 0 if self._draining else self.share.wanted(queue)
+        return 0 if self._draining else self.capacity.wanted(queue)
 
     def assign(self, queue: QueueKey, taken: Sequence[Taken], now_ms: int) -> list[Assignment]:
-        """Shares out due rows, `wanted` at most; they are in flight from here on."""
-        shares = self.share.split(queue, sum(map(len, taken)))
+        """Shares out due rows among the workers with credit for so many; they are in flight from here on."""
+        return self.send(queue, taken, self._share.split(queue, sum(map(len, taken))), now_ms)
+
+    def assign_slots(self, queue: QueueKey, taken: Sequence[Taken], now_ms: int) -> list[Assignment]:
+        """As `assign`, among free slots of pools, as many as there are rows."""
+        return self.send(queue, taken, self.capacity.pools.take(queue, sum(map(len, taken))), now_ms)
+
+    def send(
+        self, queue: QueueKey, taken: Sequence[Taken], shares: Sequence[tuple[int, int]], now_ms: int
+    ) -> list[Assignment]:
+        """Due rows, to each worker so many; they are in flight from here on."""
         out: list[Assignment] = []
         stats, parts = self.queue_stats.of(queue), dealt(taken, shares, MAX_DELIVER_TASKS)
         for worker, part, hand in self.key_hands.told_apart(queue, parts):
@@ -223,7 +223,7 @@ class DeliveryMachine:
                 self._fail_unknown(out, at, delivery_id, said, token_at(tokens, at), failure)
             elif not (found[0].is_not_ended_by if failure.hopeless else found[0].was_sent_after)(found[1], said):
                 self._flights.pop(delivery_id)
-                found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
+                found[0].settled("rejected" if failure.hopeless else self.interrupts.failed_as(*found), now_ms)
                 self._fail(out, found[0], [found[1]], failure)
             elif failure.hopeless:
                 out.refused[at] = SENT_AGAIN
@@ -251,7 +251,7 @@ class DeliveryMachine:
 
     def retire(self, worker: int) -> None:
         """The worker takes nothing more unless it says so again."""
-        self.share.drop(worker)
+        self.capacity.void(worker)
 
     def extend(self, worker: int, tokens: bytes, now_ms: int) -> HeldTokens:
         """The worker is alive and has these in hand."""
@@ -294,7 +294,7 @@ class DeliveryMachine:
         """Of what these streams brought, their worker has only what it has resumed: the rest goes back as it was."""
         found = [self._names[each] for name in names if (each := (namespace, name)) in self._names]
         for worker in found:
-            self.share.drop(worker)
+            self.capacity.drop(worker)
         back = [self._flights.unreceived(worker, now_ms, self._given_back) for worker in found]
         return Settlement(back=[again for each in back for again in each]), found
 
@@ -316,6 +316,7 @@ class DeliveryMachine:
         """What failed because nobody spoke for it, not all at once, and the queues that lost their last worker."""
         out = Settlement()
         for batch, rows in self._flights.expired(now_ms, MOST_FAILED):
+            self.interrupts.over(batch, rows, now_ms)
             over = [r for r in rows if batch.end_ms(r) <= now_ms]
             self._fail_all(out, batch, over, Failure(now_ms, TIMED_OUT, end=AttemptEnd.TIMED_OUT))
             silent = [r for r in rows if batch.end_ms(r) > now_ms]
@@ -353,14 +354,10 @@ class DeliveryMachine:
 
     def check(self) -> None:
         """Invariants, for tests."""
-        self.share.check()
+        self.capacity.check()
         self._flights.check()
         assert {b.worker for b in self._flights.all() if not self._draining} <= self._workers.keys()
-        present: dict[QueueKey, int] = {}
-        for state in self._workers.values():
-            for queue in state.queues:
-                present[queue] = present.get(queue, 0) + 1
-        assert present == self._present
+        self._served.check(state.queues for state in self._workers.values())
         assert self._workers.keys() >= set(self._names.values())
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
@@ -373,8 +370,9 @@ class DeliveryMachine:
         ids = short_ids_of(tokens, self._secret, namespace)
         ended, acked, unknown = self._flights.acked(ids, now_ms)
         self.before.end(map(long_id, ids))
-        if self._given_back:
-            self._given_back.forget(ids)
+        for kept in (self._given_back, self.interrupts):
+            if kept:
+                kept.forget(ids)
         out = Settlement(ended, acked)
         for at in unknown:
             self._settle_unknown(out, at, long_id(ids[at]), token_at(tokens, at), None)
@@ -475,15 +473,7 @@ class DeliveryMachine:
         state = self._workers.pop(worker)
         self._names.pop((state.namespace, state.name), None)
         del self._leaving[worker]
-        return [queue for queue in state.queues if self._absent(queue)]
-
-    def _absent(self, queue: QueueKey) -> bool:
-        """One worker less; whether it was the last."""
-        self._present[queue] -= 1
-        if self._present[queue]:
-            return False
-        del self._present[queue]
-        return True
+        return [queue for queue in state.queues if self._served.leave(queue)]
 
     def _fail_all(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
         if rows:
@@ -496,5 +486,7 @@ class DeliveryMachine:
         dead_letters = len(out.dead_letters)
         worker = self._workers.get(batch.worker)
         sent = replace(failure, sent_ms=batch.sent_ms, worker=worker.called if worker is not None else "")
-        fail(out, batch, rows, sent, self._secret)
+        fail(out, batch, rows, sent, self._secret, self.interrupts)
+        if self.interrupts:
+            self.interrupts.forget(batch.ids[row] for row in rows)
         batch.stats.dead += len(out.dead_letters) - dead_letters

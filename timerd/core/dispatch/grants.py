@@ -8,12 +8,13 @@ whatever is lost on the way. A loan is called in after its time, so that credit 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from timerd.core.taken import QueueKey
+from timerd.core.taken import LAST, QueueKey
 
 LOAN_MS = 2_000
 
@@ -47,6 +48,8 @@ class Grants:
         # The loan that ends first comes first, for all last alike; those that were called in stand apart.
         self._lent: dict[Loan, _Lent] = {}
         self._called: dict[Loan, _Lent] = {}
+        # How many loans a peer has of a queue.
+        self._loans: Counter[tuple[int, QueueKey]] = Counter()
 
     # -- who wants credit -----------------------------------------------------------------------------------------
 
@@ -61,6 +64,19 @@ class Grants:
 
     def wanted(self) -> list[QueueKey]:
         return list(self._wants)
+
+    def first_wants(self, queue: QueueKey) -> list[tuple[int, Want]]:
+        """(peer, what it wants) of those to which nothing of the queue is lent."""
+        return [(peer, want) for peer, want in self._wants.get(queue, {}).items() if not self._loans[peer, queue]]
+
+    def wants(self, queue: QueueKey) -> list[tuple[int, Want]]:
+        """(peer, what it wants), the first task first."""
+        return sorted(self._wants.get(queue, {}).items(), key=lambda each: each[1].key)
+
+    def pass_over(self, peer: int, queue: QueueKey) -> None:
+        """It comes after all others until it says anew what it wants: it had something, and did not use it."""
+        if (want := self._wants.get(queue, {}).get(peer)) is not None:
+            self.want(peer, queue, want._replace(key=LAST))
 
     def shares(self, queue: QueueKey, credit: int, own_key: int | None) -> dict[int, int]:
         """What each peer is to get of `credit`. All who have something due get alike, this instance (`own_key`: the
@@ -107,6 +123,7 @@ class Grants:
         lent = self._find(loan)
         if lent is None:
             self._lent[loan] = _Lent(tasks, now_ms + self._loan_ms)
+            self._loans[loan.peer, loan.queue] += 1
         else:
             lent.tasks += tasks
         wants = self._wants.get(loan.queue, {})
@@ -160,6 +177,7 @@ class Grants:
         """Invariants, for tests."""
         assert not self._lent.keys() & self._called.keys()
         assert all(lent.tasks > 0 for _, lent in self._all())
+        assert self._loans == Counter((loan.peer, loan.queue) for loan, _ in self._all())
         times = [lent.until_ms for lent in self._lent.values()]
         assert times == sorted(times)
         assert all(wants and all(w.tasks > 0 for w in wants.values()) for wants in self._wants.values())
@@ -173,6 +191,9 @@ class Grants:
     def _forget(self, loan: Loan) -> None:
         self._lent.pop(loan, None)
         self._called.pop(loan, None)
+        self._loans[loan.peer, loan.queue] -= 1
+        if not self._loans[loan.peer, loan.queue]:
+            del self._loans[loan.peer, loan.queue]
 
     def _call_in(self, loans: Iterable[Loan]) -> list[Loan]:
         called = list(loans)

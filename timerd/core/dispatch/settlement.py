@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
@@ -13,6 +13,7 @@ from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.attempts import AttemptEnd, FailedAttempt, with_attempt
 from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of
+from timerd.model.ordering import place_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
@@ -139,9 +140,16 @@ class Settlement:
         self.released += other.released
 
 
-def fail(settlement: Settlement, batch: Batch, rows: Sequence[int], failure: Failure, secret: bytes) -> None:
+def fail(
+    settlement: Settlement,
+    batch: Batch,
+    rows: Sequence[int],
+    failure: Failure,
+    secret: bytes,
+    stopped: Container[bytes] = (),
+) -> None:
     """What a worker that dies had in hand is tens of thousands of rows, and the loop waits: those that go on at once,
-    which are most, are told by few numbers."""
+    which are most, are told by few numbers. `stopped`: short ids of those whose tasks were cancelled meanwhile."""
     taken, at_ms = batch.taken, failure.at_ms
     kinds = taken.rows.columns["template"].tolist()
     at_once = [failure.lost and t.retry.max_attempts > 1 for t in taken.rows.templates]
@@ -152,16 +160,26 @@ def fail(settlement: Settlement, batch: Batch, rows: Sequence[int], failure: Fai
             position_ms = next_position_ms(key.position_ms, at_ms, 0)
             _go_on(settlement, taken, row, mine.again(taken.partition, key, position_ms))
         else:
-            fail_row(settlement, taken, row, key, mine, secret)
+            fail_row(settlement, taken, row, key, mine, secret, is_stopped=batch.ids[row] in stopped)
 
 
-def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> None:
-    """One failed attempt, that of `key`: the next one by the policy, or a dead letter, or nothing: it is too late."""
+def fail_row(
+    settlement: Settlement,
+    taken: Taken,
+    row: int,
+    key: RowKey,
+    failure: Failure,
+    secret: bytes,
+    *,
+    is_stopped: bool = False,
+) -> None:
+    """One failed attempt, that of `key`: the next one by the policy, or a dead letter, or nothing: it is too late.
+    `is_stopped`: its task was cancelled, so the next one ends it, also where there would be none."""
     policy = taken.rows.template_of(row).retry
     if not failure.hopeless and 0 < taken.rows.deadline_ms(row) <= failure.at_ms:
         settlement.expired.append(failure.again(taken.partition, key, failure.at_ms))
         return
-    if failure.hopeless or is_exhausted(policy, key.version):
+    if failure.hopeless or (is_exhausted(policy, key.version) and not is_stopped):
         settlement.dead_letters.append(letter_of(taken, row, key, attempt_of(key.version), failure, secret))
         settlement.dead.append(Ended(taken.partition, key, Outcome.DEAD))
         return
@@ -200,6 +218,7 @@ def letter_of(taken: Taken, row: int, key: RowKey, attempts: int, failure: Failu
         row_kept=extra.kept,
         history=with_attempt(extra.history, failure.of_attempt(attempts)),
         ordering_key=extra.ordering_key,
+        order_place=place_of(rows, row) if extra.ordering_key else None,
     )
 
 

@@ -62,9 +62,10 @@ class KeyedRows:
         """There is no index: each is looked at."""
         return any(key in rows.keys() for rows in self.groups())
 
-    def oldest_ms(self) -> int | None:
-        """Position of the earliest."""
-        return min((int(rows.columns["position_ms"].min()) for rows in self.groups()), default=None)
+    def oldest_ms(self, queue: QueueKey | None = None) -> int | None:
+        """Position of the earliest, of a queue or of all."""
+        chunks = [chunk for chunk in self._chunks if queue in (None, chunk.queue)]
+        return min((int(chunk.rows.columns["position_ms"][chunk.numbers()].min()) for chunk in chunks), default=None)
 
     def take_out(self, until_ms: int) -> None:
         """All rows up to that instant are filed no more."""

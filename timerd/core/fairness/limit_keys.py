@@ -43,6 +43,10 @@ class KeyLimits(Protocol):
         """How many of a key may go, when so many are about to be sent already."""
         ...
 
+    def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
+        """How many turns the key has for one of a key of weight one."""
+        ...
+
     def sent(self, queue: QueueKey, limit_key: str, tasks: int, now_ms: int) -> None:
         """So many of the key start."""
         ...
@@ -63,6 +67,9 @@ class NoKeyLimits:
 
     def room(self, _: QueueKey, __: str, ___: int, ____: int) -> KeyRoom:
         return KeyRoom(1 << 30, math.inf)
+
+    def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
+        return 1.0
 
     def sent(self, queue: QueueKey, limit_key: str, tasks: int, now_ms: int) -> None:
         """Nothing is counted."""
@@ -226,6 +233,7 @@ class KeyTurn:
     def _room(self, line: KeyLine) -> int:
         if line.take != self._number:
             line.take, line.picked = self._number, 0
+            line.weight = self._keys.limits.weight(self._queue, line.limit_key, self._now_ms)
             line.room = self._keys.limits.room(self._queue, line.limit_key, 0, self._now_ms).tasks
         return line.room
 

@@ -90,7 +90,8 @@ class KeyRun:
 @dataclass(slots=True, eq=False)
 class KeyLine:
     """One key. `tag`: the key of the least one is next. `room`: what it may still send in the take of that number, and
-    `picked` what it has been given in it. `is_shared`: nothing but its share keeps it back."""
+    `picked` what it has been given in it. `is_shared`: nothing but its share keeps it back. `weight`: how many rows it
+    sends for one of a key of weight one."""
 
     limit_key: str
     tag: float
@@ -101,6 +102,7 @@ class KeyLine:
     take: int = 0
     room: int = 0
     picked: int = 0
+    weight: float = 1.0
 
     def add(self, run: KeyRun) -> None:
         heapq.heappush(self.runs, (int(run.chunk.order[run.rows[0]]), next(_RUNS), run))

@@ -1,4 +1,5 @@
-"""Start-time fair queueing among the keys of one queue: the key of the least tag is next, and pays one for each row.
+"""Start-time fair queueing among the keys of one queue: the key of the least tag is next, and pays for each row one, or
+a third where its weight is three.
 
 A key that comes anew begins where the queue is, or where it stopped itself if that is later: who was idle has saved
 nothing, and who was served has not forgotten it. A key that may send nothing now is in no heap that is looked at: it is
@@ -57,13 +58,14 @@ class Turns:
     def lead(self, most: int) -> int:
         """How many rows the key whose turn it is may send before it is the turn of the next one; one at least."""
         others = [entry[0] for entry in self._ready[1:3]]
-        return min(most, max(1, int(min(others) - self._ready[0][0]))) if others else most
+        tag, _, line = self._ready[0]
+        return min(most, max(1, int((min(others) - tag) * line.weight))) if others else most
 
     def pay(self, line: KeyLine, rows: int) -> None:
         """So many are sent of the key whose turn it is."""
-        line.tag += rows
+        line.tag += rows / line.weight
         # Where the last of them has started.
-        self._reached = max(self._reached, line.tag - 1)
+        self._reached = max(self._reached, line.tag - 1 / line.weight)
         if line.rows:
             heapq.heapreplace(self._ready, (line.tag, next(self._numbers), line))
         else:
@@ -72,7 +74,7 @@ class Turns:
 
     def refund(self, line: KeyLine, rows: int) -> None:
         """So many were not sent in the end."""
-        line.tag -= rows
+        line.tag -= rows / line.weight
         if self.lines.get(line.limit_key) is not line:
             self._tags.pop(line.limit_key, None)
             self._remember(line)

@@ -1,31 +1,42 @@
-"""Keys that stand still since a task of theirs failed for good (HALT; rules F1 to F3 of tests/models/failure.pml).
+"""Keys that stand still since a task of theirs failed for good (HALT; rules F1 to F3, F5 of tests/models/failure.pml).
 
 What halts a key is its dead letter. A note names it, so that it is found again after a restart: the note, THEN the
-end; all notes, THEN the first task of any key.
+end; all notes, THEN the first task of any key. While the task lives again in its old place the note stays, and lets
+nothing but the task go: its row may turn up after those behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from timerd.core.taken import QueueKey
 from timerd.model.halts import Halt
+from timerd.model.identity import RowKey, TaskId, generation_of
+
+KeyName = tuple[QueueKey, str]
 
 
 class Halts:
-    """Of one instance. `is_read`: whether the notes of before were read; until then nothing that has a key is sent."""
+    """Of one instance. `is_read`: whether the notes of before were read; until then nothing that has a key is sent.
+    `lifted`: notes to be removed, for their tasks have ended."""
 
     def __init__(self) -> None:
         self.is_read = True
-        self._halts: dict[tuple[QueueKey, str], dict[bytes, Halt]] = {}
+        self.lifted: list[Halt] = []
+        self._halts: dict[KeyName, dict[bytes, Halt]] = {}
         self._by_task: dict[bytes, Halt] = {}
+        # By digest: the task, and the generation that died.
+        self._lives: dict[bytes, tuple[bytes, int]] = {}
 
     def __iter__(self) -> Iterator[Halt]:
-        return iter(self._by_task.values())
+        """Those whose tasks are dead."""
+        living = {task_id for task_id, _ in self._lives.values()}
+        return (halt for task_id, halt in self._by_task.items() if task_id not in living)
 
     def add(self, halt: Halt) -> None:
         self._by_task[halt.task_id] = halt
         self._halts.setdefault(_name(halt), {})[halt.task_id] = halt
+        self._lives.pop(_digest(halt), None)
 
     def remove(self, halt: Halt) -> None:
         """Another task may halt the key all the same."""
@@ -33,24 +44,64 @@ class Halts:
         halts = self._halts.get(name, {})
         halts.pop(halt.task_id, None)
         self._by_task.pop(halt.task_id, None)
+        self._lives.pop(_digest(halt), None)
         if not halts:
             self._halts.pop(name, None)
 
     def find(self, queue: QueueKey, ordering_key: str) -> Halt | None:
         """What halts the key, the first of several; None: nothing does."""
+        halts = self._halts.get((queue, ordering_key), {}).values() if self._halts else ()
+        dead = [halt for halt in halts if not self.lives(halt)]
+        return min(dead, key=lambda halt: halt.since_ms, default=None)
+
+    def lets_go(self, queue: QueueKey, ordering_key: str, digest: bytes) -> bool:
+        """Whether this task of the key may be sent: nothing halts it, or what does is the task itself."""
         halts = self._halts.get((queue, ordering_key)) if self._halts else None
-        return min(halts.values(), key=lambda halt: halt.since_ms) if halts else None
+        return halts is None or all(_digest(halt) == digest for halt in halts.values())
 
     def of_task(self, task_id: bytes) -> Halt | None:
         return self._by_task.get(task_id)
 
-    def counts(self) -> dict[QueueKey, int]:
-        """Of each queue, how many of its keys stand still."""
-        found: dict[QueueKey, int] = {}
-        for queue, _ in self._halts:
-            found[queue] = found.get(queue, 0) + 1
-        return found
+    def names(self) -> Set[KeyName]:
+        """The keys that stand still."""
+        return {_name(halt) for halt in self} if self._lives else self._halts.keys()
+
+    # -- tasks that live again ------------------------------------------------------------------------------------
+
+    def revive(self, halt: Halt, generation: int) -> None:
+        """Its task lives again in its place, or may do so by now: this generation was the dead one."""
+        self._lives[_digest(halt)] = halt.task_id, generation
+
+    def lives(self, halt: Halt) -> bool:
+        return _digest(halt) in self._lives
+
+    def is_only_one(self, halt: Halt) -> bool:
+        """Whether it alone halts its key, so that nothing of the key has started since."""
+        return len(self._halts.get(_name(halt), ())) == 1
+
+    def revived(self) -> list[Halt]:
+        """Whose tasks live again in their places."""
+        return [self._by_task[task_id] for task_id, _ in self._lives.values()]
+
+    @property
+    def living(self) -> Set[bytes]:
+        """Digests of tasks that live again in their places."""
+        return self._lives.keys()
+
+    def ended(self, key: RowKey) -> Halt | None:
+        """The row has ended, durably, and not as a dead letter that halts its key anew: what it kept halted goes on."""
+        task_id, generation = self._lives.get(key.digest, (b"", 0))
+        if not task_id or generation_of(key.version) <= generation:
+            return None
+        halt = self._by_task[task_id]
+        self.remove(halt)
+        self.lifted.append(halt)
+        return halt
 
 
-def _name(halt: Halt) -> tuple[QueueKey, str]:
+def _name(halt: Halt) -> KeyName:
     return QueueKey(halt.namespace, halt.queue), halt.ordering_key
+
+
+def _digest(halt: Halt) -> bytes:
+    return TaskId.from_bytes(halt.task_id).digest

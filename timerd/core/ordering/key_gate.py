@@ -63,7 +63,7 @@ class KeyGate:
             # It ended where it stood, or came by another way: it waits for its turn.
             home.file(batch.due.rows.one(row))
             return KEPT
-        filed.is_given = False
+        filed.turn(is_given=False)
         if not self._keys.is_next(filed):
             self._keys.give([filed.line])
             return KEPT
@@ -77,13 +77,13 @@ class KeyGate:
         """When to look again whether it is the first; now: it is."""
         if key.position_ms >= sure_ms or not self._keys.halts.is_read:
             return now_ms + LOOK_MS
-        return int(max(now_ms, self._heard_by_ms())) if filed.seq < self._keys.first_seq else now_ms
+        return int(max(now_ms, self._heard_by_ms())) if filed.place.order_seq < self._keys.first_seq else now_ms
 
     def _leaves(self, filed: Filed | None, home: OrderedRows, said: Fate) -> None:
         """Another gate has objected. What ends keeps its key until that is durable; what is held stays where it is."""
         if filed is None:
             return
-        filed.is_given = False
+        filed.turn(is_given=False)
         if isinstance(said, Hold):
             return
         home.remove(filed)

@@ -9,7 +9,7 @@ its key ends. A queue without keys pays for none of this.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, KeysView
+from collections.abc import Callable, Container, Iterable, Iterator, KeysView, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -18,10 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.core.ordering.halts import Halts
+from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.halts import Halt
-from timerd.model.identity import RowKey
-from timerd.model.ordering import OnFailure, first_of, order_seq
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.ordering import OnFailure, OrderPlace, first_of, place_of
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 
@@ -32,10 +33,11 @@ Give = Callable[[RowGroup, int], None]
 
 @dataclass(slots=True, eq=False)
 class Filed:
-    """A row that has not been sent. `until_ms`: it is not to be sent before. `is_given`: it waits in its due queue."""
+    """A row that has not been sent. `until_ms`: it is not to be sent before. `is_given`: it waits in its due queue.
+    `is_due`: it was seen to be."""
 
     key: RowKey
-    seq: int
+    place: OrderPlace
     rows: RowGroup
     row: int
     until_ms: int
@@ -43,28 +45,45 @@ class Filed:
     home: OrderedRows
     is_given: bool = False
     is_gone: bool = False
+    is_due: bool = False
+
+    @property
+    def queue(self) -> QueueKey:
+        return self.line.queue
 
     @property
     def size_bytes(self) -> int:
         return FILED_BYTES + int(self.rows.columns["length"][self.row])
 
+    def turn(self, *, is_given: bool) -> None:
+        """It waits in its due queue from now on, or behind its key."""
+        if is_given is not self.is_given:
+            self.is_given = is_given
+            self.home.behind.more(self, -1 if is_given else 1)
+
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """One key. `blocked`: how many of its tasks keep the others from being sent."""
+    """One key. `blocked`: how many of its tasks keep the others from being sent; `waiting`: how many wait in memory.
+    `counted`: as what it is counted."""
 
     queue: QueueKey
     ordering_key: str
     heap: list[tuple[int, int, int, Filed]] = field(default_factory=list)
     blocked: int = 0
+    waiting: int = 0
+    counted: KeyPhase | None = None
+
+    def phase(self) -> KeyPhase | None:
+        """Whatever halts it. None: nothing of it is in memory."""
+        if self.blocked:
+            return KeyPhase.IN_HAND
+        return KeyPhase.WAITING if self.waiting else None
 
     def first(self) -> Filed | None:
         while self.heap and self.heap[0][3].is_gone:
             heapq.heappop(self.heap)
         return self.heap[0][3] if self.heap else None
-
-    def waiting(self) -> int:
-        return sum(not entry[3].is_gone for entry in self.heap)
 
 
 class KeyFacts(NamedTuple):
@@ -91,6 +110,7 @@ class OrderKeys:
         self._last_seq = 0
         self.first_seq = LAST
         self._writes: dict[int, int] = {}
+        self._counts = KeyCounts()
         self._given: Callable[[], None] = lambda: None
         self.halts = Halts()
         self.on_failure: Callable[[QueueKey], OnFailure] = lambda _: OnFailure.HOLD
@@ -161,16 +181,25 @@ class OrderKeys:
         return next(self._numbers)
 
     def push(self, filed: Filed) -> None:
-        entry = filed.key.position_ms, filed.seq, self.number(), filed
+        entry = *filed.place, self.number(), filed
         heapq.heappush(filed.line.heap, entry)
+        filed.line.waiting += 1
         sent = self._blocking.get(filed.key.digest)
         # Another row of the task, which was written again, says nothing of the one that was sent.
         if sent is not None and (sent.key == filed.key or sent.key.version < filed.key.version):
             self._unblock(sent)
+        self._count(filed.line)
+
+    def gone(self, filed: Filed) -> None:
+        """It waits no more."""
+        filed.is_gone = True
+        filed.line.waiting -= 1
+        self._count(filed.line)
 
     def is_next(self, filed: Filed) -> bool:
         line = filed.line
-        return not line.blocked and line.first() is filed and self.halts.find(line.queue, line.ordering_key) is None
+        may_go = not line.blocked and line.first() is filed
+        return may_go and self.halts.lets_go(line.queue, line.ordering_key, filed.key.digest)
 
     def block(self, filed: Filed) -> None:
         """It is sent, or ends: nothing else of its key is sent until that is durable."""
@@ -178,6 +207,7 @@ class OrderKeys:
         if digest not in self._blocking:
             self._blocking[digest] = filed
             filed.line.blocked += 1
+            self._count(filed.line)
 
     def hold(self, digest: bytes, until_ms: int) -> None:
         """Another attempt has ended the task, and a worker has this one until then (rule O7)."""
@@ -197,6 +227,26 @@ class OrderKeys:
                 lines.append(self._unblock(filed))
         self.give(lines)
 
+    def end(self, keys: Iterable[RowKey]) -> None:
+        """As `free`, of rows of tasks that have ended; also what they have kept halted goes on."""
+        ended = list(keys)
+        over = [halt for key in ended if (halt := self.halts.ended(key)) is not None]
+        self.free(ended)
+        for halt in over:
+            self._go_on(halt)
+
+    def knows(self, halt: Halt) -> bool:
+        """Whether the task that halts its key is sent, ends or waits here."""
+        digest = TaskId.from_bytes(halt.task_id).digest
+        line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
+        first = line.first() if line is not None else None
+        return digest in self._blocking or (first is not None and first.key.digest == digest)
+
+    @property
+    def watched(self) -> Set[bytes]:
+        """Digests of tasks whose ends let others go on."""
+        return self._blocking.keys() | self.halts.living if self.halts.living else self._blocking.keys()
+
     @property
     def blocking(self) -> KeysView[bytes]:
         """Digests of what has been sent, or ends."""
@@ -209,6 +259,9 @@ class OrderKeys:
     def resume(self, halt: Halt) -> None:
         """This task halts its key no more, durably."""
         self.halts.remove(halt)
+        self._go_on(halt)
+
+    def _go_on(self, halt: Halt) -> None:
         line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
         self.give([line] if line is not None else [])
 
@@ -225,7 +278,7 @@ class OrderKeys:
             if first is None:
                 self._forget(line)
             elif self.is_next(first) and not first.is_given:
-                first.is_given = True
+                first.turn(is_given=True)
                 parts.setdefault((id(first.home), id(first.rows), first.until_ms), []).append(first)
         for part in parts.values():
             home, rows = part[0].home, part[0].rows
@@ -245,7 +298,7 @@ class OrderKeys:
         sent = {id(filed.line): filed for filed in self._blocking.values()}
         found = [line for line in self._lines.values() if line.queue == queue]
         longest = heapq.nlargest(most, found, key=lambda line: len(line.heap))
-        return [KeyFacts(line.ordering_key, line.waiting(), sent.get(id(line)), line.first()) for line in longest]
+        return [KeyFacts(line.ordering_key, line.waiting, sent.get(id(line)), line.first()) for line in longest]
 
     def before(self, queue: QueueKey, ordering_key: str, digest: bytes) -> Filed | None:
         """The task that keeps this one of the key from being sent; None: none does."""
@@ -256,12 +309,21 @@ class OrderKeys:
         found = sent or line.first()
         return found if found is not None and found.key.digest != digest else None
 
-    def counts(self) -> dict[QueueKey, tuple[int, int]]:
-        """Of each queue: keys of which something is sent, and keys of which something waits besides."""
-        found: dict[QueueKey, tuple[int, int]] = {}
-        for line in self._lines.values():
-            busy, waiting = found.get(line.queue, (0, 0))
-            found[line.queue] = busy + bool(line.blocked), waiting + bool(line.heap)
+    def oldest_ms(self, besides: Container[QueueKey]) -> int | None:
+        """Position of the oldest row that waits of a key which does not stand still, but in these queues."""
+        halted = self.halts.names()
+        goes = (line for name, line in self._lines.items() if name not in halted and name[0] not in besides)
+        firsts = (line.first() for line in goes)
+        return min((first.key.position_ms for first in firsts if first is not None), default=None)
+
+    def counts(self) -> dict[tuple[QueueKey, KeyPhase], int]:
+        """By queue and phase, how many keys; each is in one phase."""
+        found = dict(self._counts.all())
+        for queue, ordering_key in self.halts.names():
+            line = self._lines.get((queue, ordering_key))
+            if line is not None and line.counted is not None:
+                found[queue, line.counted] -= 1
+            found[queue, KeyPhase.HALTED] = found.get((queue, KeyPhase.HALTED), 0) + 1
         return found
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -272,7 +334,13 @@ class OrderKeys:
         self._held_ms.pop(digest, None)
         self._over.discard(digest)
         filed.line.blocked -= 1
+        self._count(filed.line)
         return filed.line
+
+    def _count(self, line: Line) -> None:
+        if (phase := line.phase()) is not line.counted:
+            self._counts.turn(line.queue, line.counted, phase)
+            line.counted = phase
 
     def _forget(self, line: Line) -> None:
         if not line.blocked:
@@ -290,6 +358,7 @@ class OrderedRows:
         self._is_open = is_open
         self._filed: dict[RowKey, Filed] = {}
         self._oldest: list[tuple[int, int, Filed]] = []
+        self.behind = RowsBehind()
         self.size_bytes = 0
 
     def __len__(self) -> int:
@@ -311,10 +380,11 @@ class OrderedRows:
                 continue
             template, extra = own.template_of(row), own.extra_of(row)
             line = self.order_keys.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
-            filed = Filed(key, order_seq(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
+            filed = Filed(key, place_of(own, row), own, row, max(until_ms, extra.not_before_ms), line, self)
             self._filed[key] = filed
             self.size_bytes += filed.size_bytes
             heapq.heappush(self._oldest, (key.position_ms, self.order_keys.number(), filed))
+            self.behind.add(filed)
             self.order_keys.push(filed)
             lines[id(line)] = line
         self.order_keys.give(lines.values())
@@ -325,7 +395,9 @@ class OrderedRows:
     def remove(self, filed: Filed) -> None:
         """It waits here no more; its key goes on when it is told so."""
         del self._filed[filed.key]
-        filed.is_gone = True
+        if not filed.is_given:
+            self.behind.more(filed, -1)
+        self.order_keys.gone(filed)
         self.size_bytes -= filed.size_bytes
 
     def over(self, keys: Iterable[RowKey]) -> None:
@@ -357,10 +429,11 @@ class OrderedRows:
     def drop_all(self) -> None:
         """The partition is held no more."""
         for filed in self._filed.values():
-            filed.is_gone = True
+            self.order_keys.gone(filed)
         lines = {id(filed.line): filed.line for filed in self._filed.values()}
         self._filed.clear()
         self._oldest.clear()
+        self.behind.clear()
         self.size_bytes = 0
         self.order_keys.drop(self)
         self.order_keys.give(lines.values())

@@ -59,11 +59,16 @@ def in_place(rows: RowGroup, row: int, source: Partition, carry: Carry, on_failu
         return carry
     template = rows.template_of(row)
     queue = QueueKey(template.namespace, template.queue)
-    if carry.reason is CarryReason.RETRY and on_failure(queue) is OnFailure.PASS:
+    if carry.reason is CarryReason.RETRY and on_failure(queue) is OnFailure.PASS and not _is_head(rows, row):
         return carry
     target = backlog_of(rows.one(row), source) if carry.reason is CarryReason.GUARD else source
     due_ms = carry.position_ms if carry.reason is CarryReason.RETRY else 0
     return carry._replace(target=target, position_ms=carry.source.position_ms, not_before_ms=due_ms)
+
+
+def _is_head(rows: RowGroup, row: int) -> bool:
+    """Whether it was redriven to the head of its key, and the others wait for its end."""
+    return rows.extra_of(row).order_position_ms >= 0
 
 
 def carried_row(rows: RowGroup, row: int, source: Partition, carry: Carry) -> RowGroup:

@@ -34,6 +34,9 @@ from timerd.model.rows import FLAG_CARRIED, RowGroup
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord
 from timerd.model.storage import CasStatus, DeadLetter, Mark, Page
 
+# Of one queue: what is more is said as so many.
+MOST_DUE = 100_000_000
+
 
 class PartitionMachine:
     """One holder's view of one partition. Methods named after a fact take its result; all return effects to perform.
@@ -408,6 +411,14 @@ class PartitionMachine:
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         """How many rows of the queue are due by then; `most` or more."""
         return self._table.due_rows(queue, self.known_ms(until_ms), most)
+
+    def all_due(self, queue: QueueKey, now_ms: int) -> int:
+        """How many rows of the queue are due and not sent, those too that wait behind their ordering keys."""
+        return self.due_rows(queue, now_ms, MOST_DUE) + self._table.due_behind(queue, now_ms)
+
+    def oldest_waiting_of(self, queue: QueueKey) -> int | None:
+        """Position of the oldest row of the queue that waits, but behind no ordering key."""
+        return self._table.oldest_waiting_of(queue)
 
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
         """The order of the queue's first row that is due."""

@@ -303,11 +303,13 @@ class RowTable:
 
     def queues(self) -> Iterable[QueueKey]:
         rows = self._rows
-        return {*rows.waiting.queues(), *rows.keyed.queues()} if rows.keyed.rows else rows.waiting.queues()
+        if not rows.keyed.rows and not rows.ordered:
+            return rows.waiting.queues()
+        return {*rows.waiting.queues(), *rows.keyed.queues(), *rows.ordered.behind.queues()}
 
     @property
     def waiting_rows(self) -> int:
-        return self._rows.waiting.rows + self._rows.keyed.rows
+        return self._rows.waiting.rows + self._rows.keyed.rows + self._rows.ordered.behind.waiting
 
     @property
     def open_rows(self) -> int:
@@ -319,6 +321,15 @@ class RowTable:
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         due = self._rows.waiting.due_rows(queue, until_ms, most)
         return due if due >= most or not self._rows.keyed.rows else min(most, due + self._rows.keyed.rows_of(queue))
+
+    def due_behind(self, queue: QueueKey, now_ms: int) -> int:
+        """How many due rows of the queue wait behind their ordering keys."""
+        return self._rows.ordered.behind.rows(queue, now_ms)
+
+    def oldest_waiting_of(self, queue: QueueKey) -> int | None:
+        """Position of the oldest row of the queue that waits, but behind no ordering key."""
+        found = self._rows.waiting.next_ms(queue), self._rows.keyed.oldest_ms(queue)
+        return min((ms for ms in found if ms is not None), default=None)
 
     def head_key(self, queue: QueueKey, until_ms: int) -> int | None:
         return self._rows.waiting.head_key(queue, until_ms)
@@ -653,9 +664,9 @@ class RowTable:
 
     def settled_written(self, sequence: int) -> Effects:
         keys = self._rows.ordered.order_keys
-        ended = self._log.records.keys_ended(sequence, keys.blocking) if keys else ()
+        ended = self._log.records.keys_ended(sequence, keys.watched) if keys else ()
         effects = self._log.settled_written(sequence)
-        keys.free(ended)
+        keys.end(ended)
         return effects
 
     def carried_written(self, sequence: int) -> None:

@@ -31,6 +31,7 @@ from timerd.core.protocol.procedures import (
     Procedure,
     SetMarks,
 )
+from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import outcome_of
 from timerd.model.partition import Partition
@@ -215,7 +216,7 @@ def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Proc
         return Append(()), False, False
     marks = [mark for mark, _ in chosen]
     yield SetMarks(marks)
-    standing = yield from _standing(marks)
+    standing = yield from standing_of(marks)
     moved = placed_again(zip(standing, (row for _, row in chosen), strict=True), done)
     return moved, not new.isdisjoint(standing), not new.issuperset(standing)
 
@@ -263,7 +264,7 @@ def placed_again(chosen: Iterable[tuple[Mark, RowGroup]], done: Inserted) -> App
     return Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
 
 
-def _standing(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
+def standing_of(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
     """The marks that count: a call and its repeat may choose at the same time, and of two marks the first one counts.
     On two ways the task would have rows in two places, and the later one may come when the earlier one has ended and
     is forgotten.
@@ -288,7 +289,10 @@ def _end_at(forward: Mark, given: Sequence[Mark]) -> Procedure[None]:
     yield SetMarks([Mark(target, key, mark.kind, mark.value) for mark in given])
     first = outcome_of(given[0])
     assert first is not None
-    yield AskToEnd(target, key, first, given[0].value)
+    answer: HolderAnswer = yield AskToEnd(target, key, first, given[0].value)
+    if answer.asked is Asked.SILENT:
+        # It would take the row in without its marks.
+        raise StoreUnknown("The instance that holds the next place of an ended task does not answer.")
 
 
 def _pointed(forward: Mark) -> tuple[Partition, RowKey]:

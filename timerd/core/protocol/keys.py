@@ -187,7 +187,7 @@ def _is_over_by_ack(task: TaskId) -> Procedure[bool]:
 def _stays_over(task: TaskId) -> Procedure[bool]:
     here = yield from locate(task, durable=True)
     if here.rows is not None and here.ending.outcome is not None:
-        return (yield from tell_end(here)) in (Asked.ENDED, Asked.OPEN)
+        return (yield from tell_end(here)).asked in (Asked.ENDED, Asked.OPEN)
     return here.rows is None or any(map(here.first, ENDS))
 
 
@@ -307,7 +307,8 @@ def _lives(task: TaskId, now_ms: int) -> Procedure[Asked]:
     if here.rows is None:
         return Asked.ENDED
     if here.ending.outcome is not None:
-        return (yield from tell_end(here))
+        said = yield from tell_end(here)
+        return said.asked or Asked.ENDED
     if any(map(here.first, ENDS)):
         return Asked.SILENT
     return (yield from _if_acked(task, here))

@@ -136,6 +136,11 @@ def follow(
         rows = _version(found.rows, place.key.version)
         marks += found.marks
         here = Located(place, rows, marks, Ending(None), move, stored)
+        forward = here.mark(MarkKind.FORWARD)
+        if rows is None and forward is not None:
+            # Who was to write the row here came too late for this place as well.
+            place = written_again(place, int(forward))
+            continue
         if rows is None:
             parked = place.partition._replace(scope=task.scope)
             if place.partition != parked and carried is None:
@@ -145,7 +150,6 @@ def follow(
             here = replace(here, rows=carried, source=source)
         else:
             here = replace(here, ending=(yield FindSettled(place.partition, place.key, durable)))
-            forward = here.mark(MarkKind.FORWARD)
             if forward is not None:
                 taken_in = here if here.ending.outcome not in NOT_TAKEN_IN else taken_in
                 source, place, carried = place, written_again(place, int(forward)), rows

@@ -10,14 +10,13 @@ Only what is that late pays for it: two serial reads and one compare-and-set a m
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from timerd.core.partition import Offered
-from timerd.core.protocol.insertion import Inserted, Placed, noted, placed_again
+from timerd.core.protocol.insertion import Inserted, Placed, noted, placed_again, standing_of
 from timerd.core.protocol.procedures import (
     AppendRows,
     Ending,
@@ -236,7 +235,9 @@ def _offer(partition: Partition, rows: RowGroup, source: int, control: bytes | N
 def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[Append]:
     """P2 and P3: the rows that have not ended where they were passed, each at its next place; THEN `moves`: who
     withdraws a task asks for that place after its own change there, so one of the two sees the other. What its user
-    moved was written before, and its way is gone once more: a repeat is told the same place."""
+    moved was written before, and its way is gone once more: a repeat is told the same place. THEN the place that is
+    left points on, whether or not a row is there: who writes one may stand still. THEN its marks are read, and taken
+    along: who cancels a task looks for it again after its mark, so one of the two sees the other here as well."""
     left: list[tuple[Partition, RowGroup]] = []
     for partition, rows, _ in passed:
         alive = yield from _not_ended(partition, rows, call)
@@ -252,8 +253,10 @@ def _onward(passed: Sequence[Placed], call: Call, done: Inserted) -> Procedure[A
     chosen = [
         (_pointing(partition, rows, n, instants), rows.one(n)) for partition, rows in left for n in range(len(rows))
     ]
-    yield from _point([mark for mark, _ in chosen])
-    return placed_again(chosen, done)
+    marks = [mark for mark, _ in chosen]
+    yield SetMarks(marks)
+    standing = yield from standing_of(marks)
+    return placed_again(zip(standing, (row for _, row in chosen), strict=True), done)
 
 
 def _not_moved(left: Sequence[tuple[Partition, RowGroup]]) -> Procedure[list[tuple[Partition, RowGroup]]]:
@@ -305,15 +308,3 @@ def _instants_beyond(latest_ms: int, own_ms: int, call: Call) -> Procedure[Insta
 def _pointing(partition: Partition, rows: RowGroup, n: int, instants: Instants) -> Mark:
     key = rows.one(n).keys()[0]
     return Mark(partition, key, MarkKind.FORWARD, b"%d" % (instants.after(key.position_ms) or 0))
-
-
-def _point(marks: Sequence[Mark]) -> Procedure[None]:
-    """On rows that are there, for look-ups and the ledger: these marks decide nothing."""
-    by_partition: dict[Partition, list[Mark]] = defaultdict(list)
-    for mark in marks:
-        by_partition[mark.partition].append(mark)
-    for partition, some in by_partition.items():
-        found: Sequence[Found] = yield Find(partition, [(mark.key.position_ms, mark.key.digest) for mark in some])
-        there = [mark for mark, place in zip(some, found, strict=True) if len(place.rows)]
-        if there:
-            yield SetMarks(there)

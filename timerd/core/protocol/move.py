@@ -37,7 +37,7 @@ from timerd.core.protocol.side_by_side import side_by_side
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, ATTEMPT_MASK, RowKey, TaskId, generation_of
 from timerd.model.instants import shown
-from timerd.model.ordering import last_of
+from timerd.model.ordering import OrderPlace, at_place, last_of
 from timerd.model.outcomes import BY_EXPIRY, outcome_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Instants, Move, MoveState, Place, RegisterKey, move_key, name_key, place_key
@@ -73,7 +73,8 @@ _EXPIRED = "The task has ended (expired): it cannot be moved. Schedule a new one
 class Wish:
     """`request`: hash of the call. `fire_at_ms` as asked; `revive`: this dead letter, whose row has ended and may be
     forgotten (Redrive). `asked_ms`: when the call was made, by whose order calls undo one another; 0 = not known.
-    `time_ms`: the time at which it is looked whether the call was held up; None: `now_ms`, when the try began."""
+    `time_ms`: the time at which it is looked whether the call was held up; None: `now_ms`, when the try began.
+    `place`: that it keeps among the tasks of its ordering key."""
 
     request: str
     fire_at_ms: int
@@ -82,6 +83,7 @@ class Wish:
     revive: DeadLetter | None = None
     asked_ms: int = 0
     time_ms: Callable[[], int] | None = None
+    place: OrderPlace | None = None
 
 
 def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
@@ -107,7 +109,7 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     move, stored = yield from _announce(task, here, wish)
     if rows.extra_of(0).key:
         yield from _take_key_along(task, rows, wish, move, stored)
-    row = _target_row(task, rows, move, wish.now_ms)
+    row = _target_row(task, rows, move, wish)
     taken = yield from _write_target(move, row)
     yield SetMarks([_moved_away(move, move.source)])
     free, why = yield from _source_is_free(move, wish)
@@ -349,11 +351,13 @@ def _with_history(rows: RowGroup, history: str) -> RowGroup:
     return single_row(key, fire_at_ms, rows.template_of(0), rows.payload(0), extra, flags)
 
 
-def _target_row(task: TaskId, rows: RowGroup, move: Move, now_ms: int) -> RowGroup:
-    """Of an ordering key it has its place as if it was accepted now."""
+def _target_row(task: TaskId, rows: RowGroup, move: Move, wish: Wish) -> RowGroup:
+    """Of an ordering key it has its place as if it was accepted now, or the one of before."""
     extra = replace(rows.extra_of(0), home_position_ms=task.position_ms, home_shard=task.shard, lease_until_ms=0)
     if extra.ordering_key:
-        extra = replace(extra, order_base=last_of(now_ms) - int(rows.columns["index"][0]), not_before_ms=0)
+        index = int(rows.columns["index"][0])
+        plain = replace(extra, order_base=last_of(wish.now_ms) - index, order_position_ms=-1, not_before_ms=0)
+        extra = at_place(plain, wish.place, index) if wish.place is not None else plain
     flags = FLAG_MOVED_IN | int(rows.columns["flags"][0]) & FLAGS_OF_TASK
     return single_row(move.target.key, move.fire_at_ms, rows.template_of(0), rows.payload(0), extra, flags)
 

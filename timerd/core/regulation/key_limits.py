@@ -25,10 +25,11 @@ LOOK_MS = 100
 
 
 class _KeysApplied(NamedTuple):
-    """`own`: limits of keys that have another one than the others."""
+    """`own`: limits of keys that have another one than the others; `weights`: those that are not one."""
 
     keys: KeyRules
     own: dict[str, QueueLimit | None]
+    weights: dict[str, float]
     began_ms: int
 
 
@@ -82,6 +83,10 @@ class RuleKeyLimits:
             return KeyRoom(min(own, shared), now_ms)
         return KeyRoom(min(own, shared, rate.free(now_ms)), rate.next_ms(now_ms))
 
+    def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
+        applied = self._rules_of(queue, now_ms)
+        return applied.weights.get(limit_key, 1.0) if applied is not None else 1.0
+
     def sent(self, queue: QueueKey, limit_key: str, tasks: int, now_ms: int) -> None:
         limit = self._limit(queue, limit_key, now_ms)
         rate = self._rate(queue, limit_key, limit, now_ms) if limit is not None else None
@@ -106,13 +111,18 @@ class RuleKeyLimits:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _limit(self, queue: QueueKey, limit_key: str, now_ms: int) -> QueueLimit | None:
+        applied = self._rules_of(queue, now_ms)
+        return applied.own.get(limit_key, applied.keys.limit) if applied is not None else None
+
+    def _rules_of(self, queue: QueueKey, now_ms: int) -> _KeysApplied | None:
         keys = self._known.of(queue).keys
         if keys is None:
             return None
         applied = self._applied.get(queue)
         if applied is None or applied.keys is not keys:
-            applied = self._applied[queue] = _KeysApplied(keys, dict(keys.overrides), now_ms)
-        return applied.own.get(limit_key, keys.limit)
+            applied = _KeysApplied(keys, dict(keys.overrides), dict(keys.weights), now_ms)
+            self._applied[queue] = applied
+        return applied
 
     def _doubt_ms(self, queue: QueueKey, now_ms: int) -> float:
         """Until when nobody knows what workers have from before a restart."""

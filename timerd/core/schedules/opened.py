@@ -83,9 +83,9 @@ def _end_of(opened: OpenedOccurrence, here: Located) -> Procedure[Outcome | None
     outcome = here.ending.outcome
     if outcome in ENDS:
         said = yield from tell_end(here)
-        if said is Asked.SILENT:
+        if said.asked is Asked.SILENT:
             raise NotTakenIn
-        return outcome if said is Asked.ENDED else None
+        return said.outcome if said.asked is Asked.ENDED else None
     if here.first(MarkKind.CANCELLED) == BY_EXPIRY:
         return Outcome.EXPIRED if (yield from end_expired(opened.task, here)) is Asked.ENDED else None
     if any(here.first(MARK_OF_OUTCOME[each]) is not None for each in BY_CALL):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple
 
 from timerd.core.dispatch import Action
+from timerd.core.sinks.breaker import TargetHealth
 from timerd.model.webhooks import HttpAnswer, NoAnswer
 
 # A receiver cannot put off its tasks for longer.
@@ -22,15 +22,6 @@ ERROR_CHARS = 512
 _THROTTLING = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 # They say that the receiver is in trouble, as 5xx do, and not that it does not want this task.
 _OVERLOADED = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
-
-
-class TargetHealth(Enum):
-    """What one answer says of the target."""
-
-    HEALTHY = "healthy"
-    FAILING = "failing"
-    THROTTLING = "throttling"
-    GONE = "gone"
 
 
 class Consequence(NamedTuple):

@@ -185,7 +185,7 @@ class AckLookedFor(_message.Message):
     def __init__(self, delivery_id: _Optional[bytes] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class RelayResponse(_message.Message):
-    __slots__ = ("wanted", "deliver", "returned", "settled", "extended", "resumed", "moved")
+    __slots__ = ("wanted", "deliver", "returned", "settled", "extended", "resumed", "moved", "interrupted")
     WANTED_FIELD_NUMBER: _ClassVar[int]
     DELIVER_FIELD_NUMBER: _ClassVar[int]
     RETURNED_FIELD_NUMBER: _ClassVar[int]
@@ -193,6 +193,7 @@ class RelayResponse(_message.Message):
     EXTENDED_FIELD_NUMBER: _ClassVar[int]
     RESUMED_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
+    INTERRUPTED_FIELD_NUMBER: _ClassVar[int]
     wanted: CreditWanted
     deliver: RelayDeliver
     returned: CreditReturned
@@ -200,7 +201,8 @@ class RelayResponse(_message.Message):
     extended: RelayExtended
     resumed: RelayResumed
     moved: DeliveriesMoved
-    def __init__(self, wanted: _Optional[_Union[CreditWanted, _Mapping]] = ..., deliver: _Optional[_Union[RelayDeliver, _Mapping]] = ..., returned: _Optional[_Union[CreditReturned, _Mapping]] = ..., settled: _Optional[_Union[RelaySettled, _Mapping]] = ..., extended: _Optional[_Union[RelayExtended, _Mapping]] = ..., resumed: _Optional[_Union[RelayResumed, _Mapping]] = ..., moved: _Optional[_Union[DeliveriesMoved, _Mapping]] = ...) -> None: ...
+    interrupted: RelayInterrupt
+    def __init__(self, wanted: _Optional[_Union[CreditWanted, _Mapping]] = ..., deliver: _Optional[_Union[RelayDeliver, _Mapping]] = ..., returned: _Optional[_Union[CreditReturned, _Mapping]] = ..., settled: _Optional[_Union[RelaySettled, _Mapping]] = ..., extended: _Optional[_Union[RelayExtended, _Mapping]] = ..., resumed: _Optional[_Union[RelayResumed, _Mapping]] = ..., moved: _Optional[_Union[DeliveriesMoved, _Mapping]] = ..., interrupted: _Optional[_Union[RelayInterrupt, _Mapping]] = ...) -> None: ...
 
 class CreditWanted(_message.Message):
     __slots__ = ("namespace", "queue", "tasks", "order_key")
@@ -277,3 +279,13 @@ class DeliveriesMoved(_message.Message):
     worker: int
     ack_tokens: bytes
     def __init__(self, worker: _Optional[int] = ..., ack_tokens: _Optional[bytes] = ...) -> None: ...
+
+class RelayInterrupt(_message.Message):
+    __slots__ = ("worker", "ack_tokens", "reason")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    worker: int
+    ack_tokens: bytes
+    reason: _work_service_pb2.InterruptReason
+    def __init__(self, worker: _Optional[int] = ..., ack_tokens: _Optional[bytes] = ..., reason: _Optional[_Union[_work_service_pb2.InterruptReason, str]] = ...) -> None: ...

@@ -8,17 +8,10 @@ from timerd.sdk.scheduling.key_rules import KeyLimit, KeyRules, KeyRulesInfo
 from timerd.sdk.scheduling.limits import LimitInfo, Limits, SyncLimits
 from timerd.sdk.scheduling.moves import Move, Moved
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
+from timerd.sdk.scheduling.queue_infos import BreakerState, KeyInfo, OnFailure, QueueInfo, QueueMode
 from timerd.sdk.scheduling.queue_limits import QueueLimit
-from timerd.sdk.scheduling.queues import (
-    BreakerState,
-    KeyInfo,
-    OnFailure,
-    QueueInfo,
-    QueueMode,
-    Queues,
-    SyncQueues,
-)
-from timerd.sdk.scheduling.receiving import ReceivedTask
+from timerd.sdk.scheduling.queues import Queues, SyncQueues
+from timerd.sdk.scheduling.receiving import Extended, ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
 from timerd.sdk.scheduling.sync_twin import Caller
@@ -50,6 +43,7 @@ __all__ = [
     "QueueMode",
     "BreakerState",
     "Queues",
+    "Extended",
     "ReceivedTask",
     "ScheduleResult",
     "Schedules",

@@ -12,7 +12,7 @@ from typing import Unpack
 from timerd.sdk.scheduling.batches import MAX_TASKS
 from timerd.sdk.scheduling.bulk import Bulk, BulkItem, OnProgress, batches_of
 from timerd.sdk.scheduling.coalescing import outcomes_in, write_cancel
-from timerd.sdk.scheduling.columns import Part, Tasks, batches_of_columns
+from timerd.sdk.scheduling.columns import KeyColumns, Part, Tasks, batches_of_columns
 from timerd.sdk.scheduling.cycles import Cycles
 from timerd.sdk.scheduling.limits import Limits
 from timerd.sdk.scheduling.moves import Move, Moved, moved_of, requests_of
@@ -206,6 +206,8 @@ class Client(Operations, Receiving, Singles, Watching):
         payloads: Sequence[bytes | str],
         at_ms: Sequence[int],
         *,
+        ordering_keys: Sequence[str | None] | None = None,
+        limit_keys: Sequence[str | None] | None = None,
         progress: OnProgress | None = None,
         options: TaskOptions | None = None,
         **fields: Unpack[TaskKeywords],
@@ -218,6 +220,9 @@ class Client(Operations, Receiving, Singles, Watching):
             queue: the queue whose workers receive the tasks.
             payloads: the payload of each task, bytes or text: a list, an array or a column of a table.
             at_ms: the fire time of each task, in whole milliseconds since the epoch, as many as there are payloads.
+            ordering_keys: the ordering key of each task, as many as there are payloads; None: that of `options`.
+                Default all have that one.
+            limit_keys: the limit key of each task, in the same way.
             progress: a function that is told the number of tasks stored so far. Default none.
             options: what all tasks have in common. Default nothing.
             fields: the fields of `TaskOptions` as keywords; each wins over the object.
@@ -229,7 +234,8 @@ class Client(Operations, Receiving, Singles, Watching):
         self._open()
         template = self._traced(template_of("schedule_columns", queue, options, fields))
         bulk = Bulk(self._session, self._namespace, template, progress, Part)
-        return Tasks(await bulk.run(batches_of_columns(payloads, at_ms, template, self._clock)))
+        keys = KeyColumns(ordering_keys, limit_keys)
+        return Tasks(await bulk.run(batches_of_columns(payloads, at_ms, template, self._clock, keys)))
 
     async def cancel_many(self, task_ids: Iterable[str]) -> OutcomeList:
         """The call cancels many tasks, and returns one outcome for each id, in their order.

@@ -88,6 +88,8 @@ class Batch:
         self._request_time_ms = 0
         # Of tasks that differ: key, and the template of its own where it has one.
         self._items: dict[int, tuple[str, Template | None]] = {}
+        # ordering_keys, limit_keys: of each task; empty: as the template says.
+        self._keys: dict[str, Sequence[str]] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -145,6 +147,10 @@ class Batch:
         self._items[self.add(payload, due)] = key, own if differs else None
         self._bytes += len(key) + (own.to_proto().ByteSize() if differs else 0)
 
+    def give_keys(self, name: str, keys: Sequence[str]) -> None:
+        """`name`: ordering_keys or limit_keys; one for each task, of which none differs in other ways."""
+        self._keys[name] = keys
+
     def _is_long_past(self) -> bool:
         """Then the server could not tell the message from the repeat of an old one."""
         return bool(self._dues) and min(self._dues) < self._clock() - _LONG_PAST_MS
@@ -182,6 +188,11 @@ class Batch:
         same = lengths.count(lengths[0]) == len(lengths)
         columns.payload_lengths.extend(lengths[:1] if same else lengths)
         columns.payloads = b"".join(self._payloads)
+        for name, keys in self._keys.items():
+            places = {key: place for place, key in enumerate(dict.fromkeys(filter(None, keys)), start=1)}
+            if places:
+                getattr(columns, name).extend(places)
+                getattr(columns, f"{name.removesuffix('s')}_of").extend([places.get(key, 0) for key in keys])
 
     def _write_items(self, items: pb.TaskItems) -> None:
         for index, (payload, due) in enumerate(zip(self._payloads, self._due_list(), strict=True)):

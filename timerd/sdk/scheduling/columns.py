@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import index as whole
-from typing import Any, overload
+from typing import Any, NamedTuple, overload
 
 from timerd.sdk.scheduling.batches import MAX_TASKS, Batch, plain_payloads
 from timerd.sdk.values import LAST_MS, Answered, Due, InvalidTask, MsClock, Task, Template, invalid, payload_bytes
@@ -21,15 +21,42 @@ from timerd.sdk.values import LAST_MS, Answered, Due, InvalidTask, MsClock, Task
 _KINDS = "iuO"
 
 
+class KeyColumns(NamedTuple):
+    """Of each task; None: all have that of the template."""
+
+    ordering_keys: Sequence[str | None] | None = None
+    limit_keys: Sequence[str | None] | None = None
+
+    def given(self) -> list[tuple[str, Sequence[str | None]]]:
+        """By their names."""
+        return [(name, column) for name, column in zip(self._fields, self, strict=True) if column is not None]
+
+
+NO_KEYS = KeyColumns()
+
+
 def batches_of_columns(
-    payloads: Sequence[bytes | str], fire_at_ms: Sequence[int], template: Template, clock: MsClock
+    payloads: Sequence[bytes | str],
+    fire_at_ms: Sequence[int],
+    template: Template,
+    clock: MsClock,
+    keys: KeyColumns = NO_KEYS,
 ) -> Iterator[Batch]:
     """Raises InvalidTask, with the number of the item where it is one."""
-    counts = [_length(column, name) for column, name in ((payloads, "payloads"), (fire_at_ms, "at_ms"))]
-    if counts[0] != counts[1]:
-        raise invalid(f"`at_ms` has {counts[1]} entries and `payloads` has {counts[0]}: give one for each.", "at_ms")
+    columns: list[tuple[str, Sequence[object]]] = [("payloads", payloads), ("at_ms", fire_at_ms), *keys.given()]
+    counts = [_length(column, name) for name, column in columns]
+    for (name, _), count in zip(columns, counts, strict=True):
+        if count != counts[0]:
+            raise invalid(f"`{name}` has {count} entries and `payloads` has {counts[0]}: give one for each.", name)
+    batches = _batches(payloads, fire_at_ms, template, clock)
+    return _with_keys(batches, keys) if keys.given() else batches
+
+
+def _batches(
+    payloads: Sequence[bytes | str], fire_at_ms: Sequence[int], template: Template, clock: MsClock
+) -> Iterator[Batch]:
     batch = Batch(template, clock)
-    for start in range(0, counts[0], MAX_TASKS):
+    for start in range(0, len(payloads), MAX_TASKS):
         some, dues = _part(payloads, start), _dues(_part(fire_at_ms, start), start)
         if len(some) != len(dues):
             raise invalid("The columns were changed while they were read.", "payloads")
@@ -40,6 +67,25 @@ def batches_of_columns(
             batch = filled
     if len(batch):
         yield batch
+
+
+def _with_keys(batches: Iterator[Batch], keys: KeyColumns) -> Iterator[Batch]:
+    """A batch is taken as it comes: so many tasks of the columns are in it."""
+    at = 0
+    for batch in batches:
+        stop = at + len(batch)
+        for name, column in keys.given():
+            part = list(getattr(column, "iloc", column)[at:stop])
+            batch.give_keys(name, [_key(key, name, number) for number, key in enumerate(part, at)])
+        at = stop
+        yield batch
+
+
+def _key(key: object, name: str, number: int) -> str:
+    """Empty: as the template says."""
+    if key is None or isinstance(key, str):
+        return key or ""
+    raise invalid(f"`{name}` must be texts or None, not {key!r:.200}.", name).of_item(number)
 
 
 def _length(column: Sequence[object], name: str) -> int:

@@ -10,6 +10,7 @@ from timerd.sdk.values import invalid, text
 from timerd.v1 import regulation_service_pb2 as pb
 
 MOST_OVERRIDES = 1_000
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +42,22 @@ class KeyRules:
         overrides: in its place, of some keys, by key; up to 1,000. Default none.
         share: at most this part of what the queue may have in hand is one key's, one delivery at least: more than 0, up
             to 1. Default a half.
+        weights: of some keys, how many turns they have for one of the others, by key: 0.01 to 100. Default one.
     """
 
     limit: KeyLimit = KeyLimit()
     overrides: Mapping[str, KeyLimit] = field(default_factory=dict)
     share: float | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     def to_proto(self) -> pb.KeyRules:
         """The message that says the same. Raises InvalidTask."""
-        overrides = [
-            pb.KeyOverride(limit_key=text(key, "limit_key"), limit=limit.to_proto())
-            for key, limit in self.overrides.items()
-        ]
+        overrides = [override_of(key, limit) for key, limit in self.overrides.items()]
+        weights = [weight_of(key, weight) for key, weight in self.weights.items()]
         if len(overrides) > MOST_OVERRIDES:
             raise invalid(f"`overrides` has {len(overrides):,} keys: give up to {MOST_OVERRIDES:,}.", "overrides")
-        return pb.KeyRules(limit=self.limit.to_proto(), overrides=overrides, share=_share(self.share))
+        share = share_of(self.share)
+        return pb.KeyRules(limit=self.limit.to_proto(), overrides=overrides, share=share, weights=weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +68,13 @@ class KeyRulesInfo:
         limit: of each key; None for any number.
         overrides: in its place, of some keys; None for no limit.
         share: at most this part of what the queue may have in hand is one key's.
+        weights: of some keys, how many turns they have for one of the others.
     """
 
     limit: QueueLimit | None
     overrides: Mapping[str, QueueLimit | None]
     share: float
+    weights: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, message: pb.KeyRules) -> KeyRulesInfo:
@@ -79,10 +83,24 @@ class KeyRulesInfo:
         overrides = {
             each.limit_key: QueueLimit.of(each.limit) if each.HasField("limit") else None for each in message.overrides
         }
-        return cls(limit, overrides, message.share)
+        return cls(limit, overrides, message.share, {each.limit_key: each.weight for each in message.weights})
 
 
-def _share(share: float | None) -> float:
+def override_of(key: str, limit: KeyLimit) -> pb.KeyOverride:
+    """Raises InvalidTask."""
+    return pb.KeyOverride(limit_key=text(key, "limit_key"), limit=limit.to_proto())
+
+
+def weight_of(key: str, weight: float) -> pb.KeyWeight:
+    """Raises InvalidTask."""
+    is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not is_number or not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
+        raise invalid(f"The weight of {key!r:.60} is {weight!r:.60}: give 0.01 to 100.", "weights")
+    return pb.KeyWeight(limit_key=text(key, "limit_key"), weight=float(weight))
+
+
+def share_of(share: float | None) -> float:
+    """Raises InvalidTask."""
     if share is None:
         return 0.0
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:

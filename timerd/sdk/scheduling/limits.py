@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from timerd.sdk.scheduling.queue_infos import held_until
 from timerd.sdk.scheduling.queue_limits import QueueLimit, limit_message
-from timerd.sdk.scheduling.queues import held_until
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
 from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
 from timerd.sdk.transport import pages

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Iterable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from timerd.sdk.scheduling.key_rules import KeyRules, KeyRulesInfo
-from timerd.sdk.scheduling.queue_limits import QueueLimit, limit_message
+from timerd.sdk.scheduling.key_rules import KeyLimit, KeyRules
+from timerd.sdk.scheduling.queue_changes import KeyChanges, RuleChanges, names_of, ordering_of, update_request
+from timerd.sdk.scheduling.queue_infos import KeyInfo, QueueInfo, QueueMode
+from timerd.sdk.scheduling.queue_limits import limit_message
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
 from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
 from timerd.sdk.transport import pages
 from timerd.sdk.values import (
-    _WireEnum,
-    datetime_of_ms,
     instant_ms,
-    invalid,
-    ms_of_timestamp,
     name,
     text,
     timestamp_of_ms,
@@ -26,136 +23,6 @@ from timerd.sdk.values import (
 from timerd.v1 import regulation_service_pb2 as pb
 
 _SERVICE = "RegulationService"
-
-
-class QueueMode(_WireEnum):
-    """A queue's mode says whether it takes tasks in, and whether it sends them.
-
-    What workers have in hand goes on in every mode.
-
-    Attributes:
-        UNSPECIFIED: a mode of a later server, which this release does not know.
-        RUNNING: it does both.
-        PAUSED: it takes tasks in and sends none.
-        DRAINING: it sends tasks and takes none in.
-        STOPPED: it does neither.
-    """
-
-    UNSPECIFIED = 0
-    RUNNING = 1
-    PAUSED = 2
-    DRAINING = 3
-    STOPPED = 4
-
-
-class BreakerState(_WireEnum):
-    """A breaker's state says whether it lets tasks go.
-
-    Attributes:
-        UNSPECIFIED: a state of a later server, which this release does not know.
-        CLOSED: it lets them go; after it was open, few at first.
-        OPEN: it lets none go.
-        HALF_OPEN: it lets one go at a time, to see how it ends.
-    """
-
-    UNSPECIFIED = 0
-    CLOSED = 1
-    OPEN = 2
-    HALF_OPEN = 3
-
-
-class OnFailure(_WireEnum):
-    """What becomes of the other tasks of an ordering key when one of them fails.
-
-    Attributes:
-        UNSPECIFIED: a policy of a later server, which this release does not know.
-        HOLD: they wait for its retries, and go on after the dead letter.
-        HALT: they wait for its retries; a dead letter halts the key until it is redriven or skipped.
-        PASS: they pass it while it waits for its next attempt, which has its place by its new time.
-    """
-
-    UNSPECIFIED = 0
-    HOLD = 1
-    HALT = 2
-    PASS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class KeyInfo:
-    """A key info shows one ordering key of a queue.
-
-    Args:
-        key: the ordering key.
-        waiting: how many of its tasks the server has in memory, which are due soon or wait.
-        task_id: the task that the others wait for: it halts the key, is with a worker, or is the next one; None where
-            there is none.
-        halted: whether that task has failed for good, and the key stands still since.
-        since: of a key that stands still, since when, in UTC.
-        next_time: when the next task may start at the earliest, in UTC, where it waits for a retry.
-    """
-
-    key: str
-    waiting: int
-    task_id: str | None
-    halted: bool
-    since: datetime | None
-    next_time: datetime | None
-
-    @classmethod
-    def of(cls, message: pb.OrderingKey) -> KeyInfo:
-        """The info says what the message `message` says."""
-        since = datetime_of_ms(ms_of_timestamp(message.since)) if message.HasField("since") else None
-        next_time = datetime_of_ms(ms_of_timestamp(message.next_time)) if message.HasField("next_time") else None
-        return cls(message.key, message.waiting, message.task_id or None, message.halted, since, next_time)
-
-
-@dataclass(frozen=True, slots=True)
-class QueueInfo:
-    """A queue info shows the rules of a queue.
-
-    Args:
-        name: the name of the queue.
-        namespace: its namespace.
-        mode: what it does now.
-        until: when it is RUNNING again by itself, in UTC; None where it waits for `resume`.
-        note: why it is in this mode.
-        revision: grows with each change; 0 where it never had rules.
-        limit: how much of it is sent; None for all that workers want.
-        limits: names of the limits that it shares with other queues.
-        silent: of a change: the instances that live and have not confirmed it. Empty: it is so on all of them.
-        held_until: until when the queue is held, since a handler was throttled (`Throttled`), in UTC, as the instance
-            that was asked knows it; None where it is not.
-        breaker: the state of its breaker, of the instance that was asked; None where it has none.
-        breaker_until: until when its breaker is open, in UTC; None where it is not.
-        keys: how much of each limit key of it is sent; None where nobody has said that.
-        ordering: what becomes of the others of an ordering key when a task of it fails.
-    """
-
-    name: str
-    namespace: str
-    mode: QueueMode
-    until: datetime | None
-    note: str
-    revision: int
-    limit: QueueLimit | None = None
-    limits: tuple[str, ...] = ()
-    silent: tuple[str, ...] = ()
-    held_until: datetime | None = None
-    breaker: BreakerState | None = None
-    breaker_until: datetime | None = None
-    keys: KeyRulesInfo | None = None
-    ordering: OnFailure = OnFailure.HOLD
-
-    @classmethod
-    def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
-        """The info says what the message `message` says; `silent` are those who have not confirmed it."""
-        until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
-        limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
-        mode, limits = QueueMode(message.mode), tuple(message.limits)
-        rest = message.note, message.revision, limit, limits, silent, held_until(message), *_breaker(message)
-        keys = KeyRulesInfo.of(message.keys) if message.HasField("keys") else None
-        ordering = OnFailure(message.ordering) if message.ordering else OnFailure.HOLD
-        return cls(message.name, message.namespace, mode, until, *rest, keys, ordering)
 
 
 class Queues:
@@ -314,8 +181,8 @@ class Queues:
             request_id=request_id_of(request_id),
             queue=name(queue, "queue"),
             revision=whole_number(revision, "revision"),
-            limits=_names(limits),
-            ordering=_ordering_of(ordering),
+            limits=names_of(limits),
+            ordering=ordering_of(ordering),
         )
         if (rate, burst, max_in_hand) != (None, None, None):
             request.limit.CopyFrom(limit_message(rate, burst, max_in_hand))
@@ -324,6 +191,58 @@ class Queues:
         if keys is not None:
             request.keys.CopyFrom(keys.to_proto())
         return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
+
+    async def update(
+        self,
+        queue: str,
+        *,
+        rate: str | None = None,
+        burst: int | None = None,
+        max_in_hand: int | None = None,
+        limits: Iterable[str] | None = None,
+        breaker: bool | None = None,
+        key_rate: str | None = None,
+        key_burst: int | None = None,
+        key_max_in_hand: int | None = None,
+        key_share: float | None = None,
+        key_limits: Mapping[str, KeyLimit | None] | None = None,
+        key_weights: Mapping[str, float | None] | None = None,
+        ordering: str | None = None,
+        clear: Iterable[str] = (),
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> QueueInfo:
+        """The call changes rules of a queue at one moment: what is left out stays.
+
+        Args:
+            queue: the name of the queue.
+            rate: as for `put`. A burst that nobody gave goes with it.
+            burst: as for `put`.
+            max_in_hand: as for `put`.
+            limits: the names of all limits that it shares from now on.
+            breaker: whether it has one.
+            key_rate: of each limit key, as `rate`.
+            key_burst: of each limit key, as `burst`.
+            key_max_in_hand: of each limit key, as `max_in_hand`.
+            key_share: the part of what the queue may have in hand that one key may have.
+            key_limits: other limits of some keys, by key, and None for a key that goes by what all go by. Other keys
+                keep theirs.
+            key_weights: how many turns some keys have for one of the others, by key: 0.01 to 100, None for one. Other
+                keys keep theirs.
+            ordering: as for `put`.
+            clear: what it has no more, by the names of the keywords above; "keys" is all that is said of limit keys.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            Aborted: it has another revision by now.
+            FailedPrecondition: as for `put`.
+        """
+        of_keys = KeyChanges(key_rate, key_burst, key_max_in_hand, key_share, key_limits, key_weights)
+        request = update_request(RuleChanges(rate, burst, max_in_hand, limits, breaker, ordering), of_keys, clear)
+        request.namespace, request.queue = self._open(), name(queue, "queue")
+        request.request_id, request.revision = request_id_of(request_id), whole_number(revision, "revision")
+        return QueueInfo.of((await self._call("UpdateQueue", request, pb.UpdateQueueResponse)).queue)
 
     async def keys(self, queue: str, *, limit: int = 100) -> tuple[KeyInfo, ...]:
         """The call returns ordering keys of a queue: those that stand still, then those with the most waiting.
@@ -410,36 +329,8 @@ class SyncQueues:
     drain = blocking(Queues.drain)
     stop = blocking(Queues.stop)
     put = blocking(Queues.put)
+    update = blocking(Queues.update)
     resume = blocking(Queues.resume)
     keys = blocking(Queues.keys)
     skip_key = blocking(Queues.skip_key)
     list = iterating(Queues.list)
-
-
-def held_until(message: pb.Queue | pb.NamedLimit) -> datetime | None:
-    """None: it is not held."""
-    return datetime_of_ms(ms_of_timestamp(message.held_until)) if message.HasField("held_until") else None
-
-
-def _breaker(message: pb.Queue) -> tuple[BreakerState | None, datetime | None]:
-    if not message.HasField("breaker"):
-        return None, None
-    breaker = message.breaker
-    until = datetime_of_ms(ms_of_timestamp(breaker.until)) if breaker.HasField("until") else None
-    return BreakerState(breaker.state), until
-
-
-def _ordering_of(ordering: str | None) -> str:
-    """None: as it is."""
-    if ordering is None:
-        return "ON_FAILURE_UNSPECIFIED"
-    found = {each.name.lower(): each for each in OnFailure if each is not OnFailure.UNSPECIFIED}.get(ordering)
-    if found is None:
-        raise invalid(f"`ordering` is {ordering!r:.60}: use 'hold', 'halt' or 'pass'.", "ordering")
-    return f"ON_FAILURE_{found.name}"
-
-
-def _names(limits: Iterable[str]) -> list[str]:
-    if isinstance(limits, str):
-        raise invalid(f"`limits` is {limits!r:.60}: give a list of names, as [{limits!r:.60}].", "limits")
-    return [name(each, "limits") for each in limits]

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from timerd.sdk.scheduling.link import Link
 from timerd.sdk.values import (
+    InterruptReason,
     Occurrence,
     OrderFence,
     Progress,
@@ -118,6 +119,19 @@ class ReceivedTask:
         )
 
 
+class Extended(set[str]):
+    """This set has the `delivery_id` of received tasks that are lost: another worker has the task, or it ended.
+
+    Attributes:
+        interrupted: of the others, those on which the work is for nothing, and why: `delivery_id` and reason. What
+            `finish` says of them still counts.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.interrupted: dict[str, InterruptReason] = {}
+
+
 class Receiving(Link):
     """The part of `Client` that needs the role `work`."""
 
@@ -199,10 +213,11 @@ class Receiving(Link):
         *,
         lease: Span = 30.0,
         progress: Progress | None = None,
-    ) -> set[str]:
+    ) -> Extended:
         """The call says that received tasks are still in hand: their leases begin anew.
 
-        It returns the `delivery_id` of those that are lost: another worker has the task, or it ended.
+        It returns the `delivery_id` of those that are lost: another worker has the task, or it ended. Its `interrupted`
+        names those that were cancelled, or have expired.
 
         Args:
             tasks: one received task or several.
@@ -210,7 +225,7 @@ class Receiving(Link):
             progress: how far each of them has come: the next attempt has it as `previous_progress`. Default nothing.
         """
         self._open()
-        lost: set[str] = set()
+        lost = Extended()
         for part in _parts(tasks):
             request = pb.ExtendRequest(
                 namespace=self._namespace,
@@ -223,6 +238,8 @@ class Receiving(Link):
             response = await self._calls("Extend", request, pb.ExtendResponse, SERVICE)
             gone = set(response.lost)
             lost |= {task.delivery_id for task in part if task.ack_token in gone}
+            why = {each.ack_tokens: InterruptReason(each.reason) for each in response.interrupts}
+            lost.interrupted |= {task.delivery_id: why[task.ack_token] for task in part if task.ack_token in why}
         return lost
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime
+from math import ceil
 from typing import Unpack
 
 from timerd.sdk.scheduling.batches import Batch
@@ -22,16 +24,22 @@ from timerd.sdk.values import (
     datetime_of_ms,
     due_of,
     duration_of_ms,
+    invalid,
     ms_of_timestamp,
     new_request_id,
     not_sendable,
     optional_name,
     payload_bytes,
+    span_ms,
     template_of,
     text,
     timestamp_of_ms,
 )
 from timerd.v1 import timer_service_pb2 as pb
+
+_PART_S = 60.0
+_LONGEST_CANCEL_MS = 600_000
+_AGAIN_S, _AGAIN_AT_MOST_S = 0.05, 2.0
 
 
 class Singles(Link):
@@ -103,24 +111,50 @@ class Singles(Link):
         return Task(answered, 0)
 
     async def cancel(
-        self, task_id: str | None = None, *, key: str | None = None, request_id: str | None = None
+        self,
+        task_id: str | None = None,
+        *,
+        key: str | None = None,
+        wait: Span | None = None,
+        request_id: str | None = None,
     ) -> CancelOutcome:
         """The call cancels a task, and its outcome says whether a delivery may still start. Give its id or its key.
+
+        A worker that has the task is told, and IN_FLIGHT returned; with `wait` the end of the task is waited for, and
+        CANCELLED or ALREADY_FIRED says what became of it. IN_FLIGHT then says that the worker has it still.
 
         Args:
             task_id: the id of the task. Default none.
             key: the key of the task. Default none.
+            wait: how long the end of a task that a worker has is waited for, a timedelta or seconds, at most 10
+                minutes. Default it is not.
             request_id: a name of this call, by which a repeat is known for 24 h. Default a new one.
+
+        Raises:
+            InvalidTask: `wait` is no span of time, or longer than 10 minutes.
         """
         self._open()
         one_target(task_id, key)
         optional_name(request_id, "request_id")
-        if task_id is not None and request_id is None:
+        wait_s = _cancel_wait_s(wait)
+        if task_id is not None and request_id is None and not wait_s:
             return await self._coalescer.group("cancel", 0, lambda: CancelGroup(self._namespace)).add(task_id)
         request = pb.CancelRequest(namespace=self._namespace, request_id=request_id or new_request_id())
         set_target(request, task_id, key)
-        response = await self._calls("Cancel", request, pb.CancelResponse)
-        return CancelOutcome(response.outcome)
+        loop = asyncio.get_running_loop()
+        until_s, pause_s = loop.time() + wait_s, 0.0
+        while True:
+            # In parts, so that a server that goes away costs no more than one of them.
+            left_s = min(max(0.0, until_s - loop.time()), _PART_S)
+            if wait_s:
+                request.wait.FromMilliseconds(ceil(1000 * left_s))
+            response = await self._calls("Cancel", request, pb.CancelResponse, wait_s=left_s)
+            outcome = CancelOutcome(response.outcome)
+            if outcome is not CancelOutcome.IN_FLIGHT or loop.time() >= until_s:
+                return outcome
+            # A server that cannot wait, or does not know how, answers at once.
+            pause_s = min(max(_AGAIN_S, 2 * pause_s), _AGAIN_AT_MOST_S)
+            await asyncio.sleep(min(pause_s, max(0.0, until_s - loop.time())))
 
     async def reschedule(
         self,
@@ -170,3 +204,12 @@ class Singles(Link):
         if self._tracing is None or template.traceparent:
             return template
         return template._replace(traceparent=text(self._tracing.traceparent(), "traceparent"))
+
+
+def _cancel_wait_s(wait: Span | None) -> float:
+    if wait is None:
+        return 0.0
+    wait_ms = span_ms(wait, "wait")
+    if wait_ms > _LONGEST_CANCEL_MS:
+        raise invalid(f"`wait` is {wait!r}: give 10 minutes at most, and call again to wait on.", "wait")
+    return wait_ms / 1000

@@ -115,7 +115,12 @@ class Watched:
 
     @classmethod
     def of(cls, message: pb.WatchResponse, is_resumed: bool) -> Watched:
-        """It says what the message `message` says, and `is_resumed`."""
+        """It says what a message says.
+
+        Args:
+            message: one of the stream.
+            is_resumed: whether the connection was lost before it.
+        """
         events = tuple(map(DeliveryEvent.of, message.events))
         return cls(events, message.left_out, tuple(message.silent), is_resumed)
 

@@ -41,6 +41,7 @@ from timerd.sdk.values.errors import (
     unanswered,
 )
 from timerd.sdk.values.ids import Composer, encode_id, new_request_id
+from timerd.sdk.values.interruptions import Interrupted, Interruption, InterruptReason
 from timerd.sdk.values.order_fences import OrderFence
 from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.results import TaskResult
@@ -127,6 +128,9 @@ __all__ = [
     "Due",
     "EPOCH",
     "FailedPrecondition",
+    "InterruptReason",
+    "Interrupted",
+    "Interruption",
     "InvalidTask",
     "Item",
     "ItemOutcome",

@@ -14,6 +14,7 @@ from math import inf
 from time import monotonic
 
 from timerd.sdk.values.ids import encode_id
+from timerd.sdk.values.interruptions import Interruption, InterruptReason
 from timerd.sdk.values.order_fences import OrderFence
 from timerd.sdk.values.progress import NOTED, Noted, Progress
 from timerd.sdk.values.schedule_values import Occurrence
@@ -46,9 +47,22 @@ class DeliveredBatch:
         self._received_s = monotonic()
         self.attempt_ends_s = self._received_s + (message.attempt_timeout_ms / 1000 or inf)
         self._message = message
+        self._interruptions: dict[int, Interruption] = {}
 
     def __len__(self) -> int:
         return len(self.fire_at_ms)
+
+    def interruption(self, index: int) -> Interruption:
+        """From any thread: the same for all who ask."""
+        return self._interruptions.setdefault(index, Interruption())
+
+    def reason(self, index: int) -> InterruptReason | None:
+        found = self._interruptions.get(index)
+        return found.reason if found is not None else None
+
+    def interrupt(self, index: int, reason: InterruptReason) -> bool:
+        """Whether it was not interrupted before."""
+        return self.interruption(index)._set(reason)
 
     @cached_property
     def payload_ends(self) -> list[int]:
@@ -322,6 +336,16 @@ class Delivery:
         """
         self._batch.report(self._batch.tokens(self._index, self._index + 1), Progress(fraction, cursor))
         return NOTED
+
+    @property
+    def interrupted(self) -> Interruption:
+        """The interruption is set when the work on this delivery is for nothing: its task was cancelled, say.
+
+        A coroutine is cancelled then, unless its handler is registered with `shield=True`, and a process is ended. A
+        plain handler looks: `if delivery.interrupted: ...`, `delivery.interrupted.check()`. What is returned
+        acknowledges the delivery as ever; `Interrupted` gives it up.
+        """
+        return self._batch.interruption(self._index)
 
     @property
     def lost(self) -> bool:

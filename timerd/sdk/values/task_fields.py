@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
 from timerd.sdk.values.attempts import Attempt
@@ -341,6 +341,7 @@ class TaskInfo:
         result_content_type: what the result is; empty where it was not said.
         ordering_key: tasks of its queue with the same one are delivered one at a time, in order; empty: it has none.
         limit_key: whose task it is: the due tasks of its queue are delivered in turn by these; empty: it has none.
+        keep_result: how long what its handler returns is kept after its end; None: it is not.
     """
 
     id: str
@@ -366,6 +367,7 @@ class TaskInfo:
     result_content_type: str = ""
     ordering_key: str = ""
     limit_key: str = ""
+    keep_result: timedelta | None = None
 
     @property
     def fire_time(self) -> datetime:
@@ -408,6 +410,7 @@ class TaskInfo:
             result_content_type=task.result.content_type,
             ordering_key=task.ordering_key,
             limit_key=task.limit_key,
+            keep_result=task.keep_result.ToTimedelta() if task.HasField("keep_result") else None,
         )
 
 

@@ -12,6 +12,7 @@ from timerd.sdk.working.handlers import (
 )
 from timerd.sdk.working.lanes import BatchLane, Lane, SingleLane
 from timerd.sdk.working.leases import split_tokens
+from timerd.sdk.working.pools import Pool, SharedSlots
 from timerd.sdk.working.processes import isolated
 from timerd.sdk.working.settling import Settler
 from timerd.sdk.working.signals import run_until_signalled
@@ -25,10 +26,12 @@ __all__ = [
     "Handler",
     "HandlerThreads",
     "Lane",
+    "Pool",
     "Reject",
     "Retry",
     "Throttled",
     "Settler",
+    "SharedSlots",
     "SingleLane",
     "WorkStream",
     "check_handler",

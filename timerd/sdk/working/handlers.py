@@ -141,8 +141,16 @@ class HandlerCalls:
 
     async def _in_thread(self, argument: object) -> object:
         # What is current here (a trace) is current in the thread.
-        inside = contextvars.copy_context().run
-        return await self._threads.call(partial(inside, self._handler, argument))
+        inside, call = contextvars.copy_context().run, CURRENT_CALL.get()
+        if call is not None:
+            call.is_plain = True
+        returned = await self._threads.call(partial(inside, self._handler, argument))
+        if call is not None:
+            call.is_plain = False
+            if call.is_interrupted and inspect.isawaitable(returned):
+                # It came while the thread was at it, which has left the work to this loop.
+                call.task.cancel()
+        return returned
 
     def is_cut_short(self, raised: BaseException) -> bool:
         """Whether `raised` ends the worker or the program, so that it says nothing about the attempt."""

@@ -25,7 +25,9 @@ from timerd.sdk.working.dispositions import (
     disposition_of,
 )
 from timerd.sdk.working.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
+from timerd.sdk.working.interrupting import end_by_time, ends_by_interrupt, said_of_interrupted
 from timerd.sdk.working.leases import Hold, InHand
+from timerd.sdk.working.pools import SharedSlots, SlotCredit
 from timerd.sdk.working.read_ahead import ReadAhead
 from timerd.sdk.working.time_limits import TimedCall, TimeLimits, shown_s
 from timerd.v1 import work_service_pb2 as pb
@@ -49,6 +51,8 @@ class Lane(Protocol):
     """What the work stream knows of a queue."""
 
     queue: str
+    # Whose slots it shares with other lanes, if it does.
+    pool: SharedSlots | None
     # Delivered and not ended.
     held: int
 
@@ -64,6 +68,7 @@ class Lane(Protocol):
     def start(self, host: LaneHost) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
     def hand_back(self) -> None: ...
+    def interrupt(self) -> None: ...
     def running(self) -> set[asyncio.Task[None]]: ...
     async def abort(self) -> None: ...
 
@@ -114,23 +119,29 @@ class SingleLane:
         concurrency: int,
         tracing: Traces | None = None,
         timeout_s: float | None = None,
+        pool: SharedSlots | None = None,
+        *,
+        shield: bool = False,
     ) -> None:
         self.queue = queue
+        self.pool = pool
         self.held = 0
-        self._credit = ReadAhead(concurrency)
+        self._credit = ReadAhead(concurrency) if pool is None else SlotCredit(concurrency)
         self._concurrency = concurrency
         self._handler = handler
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
         self._timeout_s = timeout_s
-        self._limits = TimeLimits(timeout_s, self._on_over)
+        self._shield = shield
+        self._limits = TimeLimits(timeout_s, self._on_over, shield=shield)
         self._watching: asyncio.TimerHandle | None = None
         self._host: LaneHost
         self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing, self._timeout_s)
+        rest = self._concurrency, self._tracing, self._timeout_s, self.pool
+        return SingleLane(self.queue, self._handler, *rest, shield=self._shield)
 
     @property
     def credit(self) -> int:
@@ -138,6 +149,8 @@ class SingleLane:
 
     @property
     def shown(self) -> str:
+        if self.pool is not None:
+            return f"{self.queue} (in the {self.pool.slots:,} slots of {self.pool.name})"
         return f"{self.queue} ({self._concurrency:,} at a time)"
 
     def start(self, host: LaneHost) -> None:
@@ -201,8 +214,7 @@ class SingleLane:
             if not call.is_over:
                 if self._running.is_cut_short(raised):
                     raise
-                self._host.settle(disposition_of(raised), hold.tokens)
-                _log_failure(self._running.name, raised)
+                _fail(self._host, self._running.name, call, raised)
         else:
             if not call.is_over:
                 self._host.settle(ended, hold.tokens)
@@ -211,6 +223,9 @@ class SingleLane:
             self._end(hold)
             if change := self._credit.ran(call.took_s()):
                 self._host.resized(self.queue, change)
+
+    def interrupt(self) -> None:
+        self._limits.interrupt()
 
     def _on_over(self, call: TimedCall, trace: str) -> None:
         _time_out(self._host, self._running.name, call, trace)
@@ -235,8 +250,12 @@ class BatchLane:
         concurrency: int,
         tracing: Traces | None = None,
         timeout_s: float | None = None,
+        *,
+        shield: bool = False,
     ) -> None:
         self.queue = queue
+        # A batch takes no slot of its own, so batches keep credit of their own.
+        self.pool: SharedSlots | None = None
         self._credit = BatchCredit(max_size, concurrency)
         self.held = 0
         self._max_size = max_size
@@ -245,13 +264,15 @@ class BatchLane:
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
         self._timeout_s = timeout_s
-        self._limits = TimeLimits(timeout_s, self._on_over)
+        self._shield = shield
+        self._limits = TimeLimits(timeout_s, self._on_over, shield=shield)
         self._host: LaneHost
         self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        return BatchLane(self.queue, self._handler, self._max_size, self._concurrency, self._tracing, self._timeout_s)
+        rest = self._max_size, self._concurrency, self._tracing, self._timeout_s
+        return BatchLane(self.queue, self._handler, *rest, shield=self._shield)
 
     @property
     def credit(self) -> int:
@@ -309,8 +330,7 @@ class BatchLane:
             if not call.is_over:
                 if self._running.is_cut_short(raised):
                     raise
-                _settle_all(self._host, disposition_of(raised), holds)
-                _log_failure(self._running.name, raised)
+                _fail(self._host, self._running.name, call, raised)
         finally:
             self._limits.end(call)
             self._end(holds)
@@ -324,6 +344,9 @@ class BatchLane:
         tokens = [token for hold in holds for token in hold.each_token()]
         for token, disposition in zip(tokens, _dispositions(results, deliveries), strict=True):
             self._host.settle(disposition, token)
+
+    def interrupt(self) -> None:
+        self._limits.interrupt()
 
     def _on_over(self, call: TimedCall, trace: str) -> None:
         _time_out(self._host, self._running.name, call, trace)
@@ -347,10 +370,21 @@ def _settle_all(host: LaneHost, disposition: Disposition, holds: list[Hold]) -> 
         host.settle(disposition, hold.tokens)
 
 
+def _fail(host: LaneHost, handler: str, call: TimedCall, raised: BaseException) -> None:
+    if not ends_by_interrupt(call, raised):
+        _settle_all(host, disposition_of(raised), call.holds)
+        _log_failure(handler, raised)
+        return
+    for disposition, token in said_of_interrupted(call.holds, raised):
+        host.settle(disposition, token)
+    log.info("%s was interrupted after %s.", handler, shown_s(call.took_s()))
+
+
 def _time_out(host: LaneHost, handler: str, call: TimedCall, trace: str) -> None:
     """The attempts of the call fail where they are. Its leases are not extended any more."""
     goes_on = call.thread is not None and call.process is None
     stays = " It runs in a thread, which cannot be ended: it goes on." if goes_on else ""
+    end_by_time(call)
     error = f"TimeoutError: {handler} had not ended after {shown_s(call.limit_s)}. It was at:\n{trace}"
     _settle_all(host, Disposition(pb.SETTLE_ACTION_NACK, None, clip(error)), call.holds)
     for hold in call.holds:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from timerd.sdk.values import DeliveredBatch, Delivery, Progress
+from timerd.sdk.values import DeliveredBatch, Delivery, InterruptReason, Progress
 from timerd.v1 import work_service_pb2 as pb
 
 DEFAULT_TOKEN_BYTES = 64
@@ -32,6 +32,14 @@ class Hold:
 
     def each_token(self) -> Iterator[bytes]:
         return (self.batch.tokens(index, index + 1) for index in range(self.start, self.stop))
+
+    def reasons(self) -> Iterator[InterruptReason | None]:
+        """Why each of them was interrupted; None: it was not."""
+        return map(self.batch.reason, range(self.start, self.stop))
+
+    def interrupt(self, reason: InterruptReason) -> None:
+        for index in range(self.start, self.stop):
+            self.batch.interrupt(index, reason)
 
     def deliveries(self) -> list[Delivery]:
         batch = self.batch
@@ -89,6 +97,18 @@ class InHand:
     def mark_lost(self, tokens: bytes, token_bytes: int) -> None:
         held = {token for hold in self._holds for token in hold.each_token()}
         self.lost.update(held.intersection(split_tokens(tokens, token_bytes)))
+
+    def interrupt(self, tokens: bytes, token_bytes: int, reason: InterruptReason) -> bool:
+        """Whether that is news of any of them."""
+        named = frozenset(split_tokens(tokens, token_bytes))
+        held = [
+            (hold.batch, index)
+            for hold in self._holds
+            for index, token in enumerate(hold.each_token(), start=hold.start)
+            if token in named
+        ]
+        news = [batch.interrupt(index, reason) for batch, index in held]
+        return any(news)
 
     def tokens(self) -> bytes:
         """Of what is still this worker's."""

@@ -19,7 +19,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import DeliveredBatch, Delivery, Progress, TaskResult, invalid, message_of, report_of
+from timerd.sdk.values import (
+    DeliveredBatch,
+    Delivery,
+    Interrupted,
+    Progress,
+    TaskResult,
+    invalid,
+    message_of,
+    report_of,
+)
 from timerd.sdk.working.dispositions import FailedElsewhere
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 from timerd.v1 import work_service_pb2 as pb
@@ -55,6 +64,10 @@ class HandlerProcesses:
     def __call__(self, given: Delivery | list[Delivery]) -> object:
         call = CURRENT_CALL.get()
         process = self._taken(call)
+        if call is not None and call.is_interrupted:
+            # It came while the process started.
+            self._idle.append(process)
+            raise Interrupted
         self._busy.add(process)
         if call is not None:
             call.process = process
@@ -64,7 +77,7 @@ class HandlerProcesses:
             self._busy.discard(process)
             if call is not None:
                 call.process = None
-        if call is not None and call.is_over:
+        if call is not None and (call.is_over or call.is_interrupted):
             # It may be about to be ended.
             process.end()
         else:

@@ -1,4 +1,4 @@
-"""Ends the attempt of a call that has not ended in time, and says where it was.
+"""Ends the attempt of a call that has not ended in time, and says where it was; and a call that was interrupted.
 
 A coroutine is cancelled. A thread cannot be: its attempt ends all the same, and its place among the calls of the lane
 is free when it has returned.
@@ -40,7 +40,8 @@ class Endable(Protocol):
 
 @dataclass(slots=True, eq=False)
 class TimedCall:
-    """A call of a handler that is under way. `thread`, `process`: where it runs, as long as it runs there."""
+    """A call of a handler that is under way. `thread`, `process`: where it runs, as long as it runs there; `is_plain`:
+    as long as a plain handler is to be called, or runs. `is_interrupted`: it was made to end, as far as it can be."""
 
     holds: list[Hold]
     task: asyncio.Task[Any]
@@ -50,6 +51,8 @@ class TimedCall:
     # Looks when the first call is over by now.
     look: Callable[[], None]
     is_over: bool = False
+    is_interrupted: bool = False
+    is_plain: bool = False
     thread: int | None = field(default=None)
     process: Endable | None = field(default=None)
 
@@ -73,6 +76,10 @@ class TimedCall:
             with suppress(RuntimeError):
                 self.task.get_loop().call_soon_threadsafe(self.look)
 
+    @property
+    def is_for_nothing(self) -> bool:
+        return all(reason is not None for hold in self.holds for reason in hold.reasons())
+
     def took_s(self) -> float:
         return monotonic() - self.begun_s
 
@@ -83,13 +90,16 @@ CURRENT_CALL: ContextVar[TimedCall | None] = ContextVar("timerd_call", default=N
 
 class TimeLimits:
     """Those of the calls of one lane. `timeout_s`: of each call; the attempt's own one counts from its delivery.
-    `over`: what becomes of a call that is over, with the trace of where it is.
+    `over`: what becomes of a call that is over, with the trace of where it is. `shield`: interrupts end no call.
 
     One timer is set, for the first that is over: nearly every call ends long before.
     """
 
-    def __init__(self, timeout_s: float | None, over: Callable[[TimedCall, str], None]) -> None:
+    def __init__(
+        self, timeout_s: float | None, over: Callable[[TimedCall, str], None], *, shield: bool = False
+    ) -> None:
         self._timeout_s = inf if timeout_s is None else timeout_s
+        self._shield = shield
         self._over = over
         self._calls: set[TimedCall] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -112,6 +122,18 @@ class TimeLimits:
         self._calls.discard(call)
         if call.is_over:
             log.info("A call whose attempt had timed out has ended, after %s.", shown_s(call.took_s()))
+
+    def interrupt(self) -> None:
+        """Calls whose deliveries were all interrupted are made to end. A thread cannot be."""
+        if self._shield:
+            return
+        for call in [each for each in self._calls if not (each.is_over or each.is_interrupted)]:
+            if call.is_for_nothing:
+                call.is_interrupted = True
+                if (process := call.process) is not None:
+                    self._end_process(process)
+                elif not call.is_plain:
+                    call.task.cancel()
 
     def stop(self) -> None:
         """No call is left."""
@@ -148,8 +170,11 @@ class TimeLimits:
             loop.call_later(_LOOK_S, self._when_dumped, call, process, looks - 1, trace)
             return
         self._over(call, trace)
+        self._end_process(process)
+
+    def _end_process(self, process: Endable) -> None:
         process.terminate()
-        loop.call_later(_KILL_S, process.kill)
+        asyncio.get_running_loop().call_later(_KILL_S, process.kill)
 
 
 def shown_s(seconds: float) -> str:

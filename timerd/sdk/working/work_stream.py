@@ -16,7 +16,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from timerd.sdk.transport import Backoff, Duplex
-from timerd.sdk.values import DeliveredBatch, MsClock, TimerdError, is_hopeless
+from timerd.sdk.values import DeliveredBatch, InterruptReason, MsClock, TimerdError, is_hopeless
+from timerd.sdk.working.accounts import Account, accounts_of, declared
 from timerd.sdk.working.dispositions import ACK, RELEASE, Disposition
 from timerd.sdk.working.lanes import Lane
 from timerd.sdk.working.leases import Hold, InHand
@@ -59,12 +60,14 @@ class WorkStream:
         self.in_hand = InHand()
         self._open_stream = open_stream
         self._lanes = lanes
+        self._accounts = accounts_of(lanes)
+        self._pools = declared(set(self._accounts.values()))
         self._namespace = namespace
         self._name = name
         self._lease_ms = lease_ms
         self._clock = clock
         self._settler = Settler()
-        self._credits: Counter[str] = Counter()
+        self._credits: Counter[Account] = Counter()
         self._stream: Duplex[pb.WorkResponse] | None = None
         self._backoff = Backoff(factor=_TRIES_FACTOR)
         self._flush_timer: asyncio.TimerHandle | None = None
@@ -78,6 +81,8 @@ class WorkStream:
         self._stopping = False
         # Confirmed: the server sends nothing new on this stream.
         self._parted: asyncio.Event | None = None
+        # Why this worker cannot be served.
+        self._refused: TimerdError | None = None
         self._heard_s = 0.0
         self._has_greeted = False
         self._is_away = False
@@ -160,19 +165,19 @@ class WorkStream:
 
     def end(self, hold: Hold) -> None:
         self.in_hand.remove(hold)
-        queue = hold.batch.queue
-        self._credits[queue] += len(hold)
-        self._flush_later(_ACKS_EVERY_S if self._has_credit_left(self._lanes[queue]) else _FLUSH_EVERY_S)
+        account = self._accounts[hold.batch.queue]
+        self._credits[account] += len(hold)
+        self._flush_later(_ACKS_EVERY_S if self._has_credit_left(account) else _FLUSH_EVERY_S)
 
     def resized(self, queue: str, change: int) -> None:
         """The lane wants so many more, or fewer of what came back."""
-        self._credits[queue] += change
+        self._credits[self._accounts[queue]] += change
         self._flush_later()
 
-    def _has_credit_left(self, lane: Lane) -> bool:
+    def _has_credit_left(self, account: Account) -> bool:
         """The server can go on without what came back here."""
-        back, quarter = self._credits[lane.queue], _WORTH_CREDIT * lane.credit
-        return self._takes_new and back < quarter <= lane.credit - lane.held - back
+        back, quarter = self._credits[account], _WORTH_CREDIT * account.credit
+        return self._takes_new and back < quarter <= account.credit - account.held - back
 
     def _is_finished(self) -> bool:
         return self._stopping and not self.in_hand and (self._settler.is_idle or self._confirm_timed_out)
@@ -184,10 +189,11 @@ class WorkStream:
         self._stream.send(self._open_message())
         for message in self._settler.unconfirmed():
             self._stream.send(message)
-        self._credits = Counter({queue: tasks for queue, tasks in self._uncredited().items() if tasks < 0})
+        self._credits = Counter({each: tasks for each, tasks in self._uncredited().items() if tasks < 0})
         self._flush_later()
         try:
-            return await self._stream.run()
+            ended = await self._stream.run()
+            return self._refused or ended
         finally:
             self._stream = self._parted = None
 
@@ -197,19 +203,21 @@ class WorkStream:
         opening = pb.Open(
             namespace=self._namespace,
             worker=self._name,
-            credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items() if tasks > 0],
+            # Of a pool when the server has said that it knows what one is.
+            credits=[each.credited(tasks) for each, tasks in free.items() if tasks > 0 and each.pool is None],
             lease_ms=self._lease_ms,
             merges_confirmed=True,
             resume=self.in_hand.tokens() + self._settler.tokens(),
             stream=self._names[-1],
             replaces=self._names[:-1],
+            pools=self._pools,
         )
         return pb.WorkRequest(open=opening).SerializeToString()
 
-    def _uncredited(self) -> dict[str, int]:
+    def _uncredited(self) -> dict[Account, int]:
         """By how much the server's credit is to grow where it has none left, and all that it has sent is here. Where
         more is here than a lane wants by now it is less than nothing: so much of what ends frees none."""
-        return {lane.queue: lane.credit - lane.held for lane in self._lanes.values()}
+        return {each: each.credit - each.held for each in self._accounts.values()}
 
     def _note_end(self, ended: TimerdError | None) -> None:
         if ended is None or self._is_finished():
@@ -230,7 +238,9 @@ class WorkStream:
         elif kind == "opened":
             self._on_opened(response.opened)
         elif kind == "extended":
-            self.in_hand.mark_lost(response.extended.lost, self._settler.token_bytes)
+            self._on_interrupt(response.extended.lost, InterruptReason.LOST)
+        elif kind == "interrupt":
+            self._on_interrupt(response.interrupt.ack_tokens, InterruptReason(response.interrupt.reason))
         elif kind == "go_away":
             log.info("The server is going away (%s); finishing what is in hand.", response.go_away.reason)
             self._takes_new = False
@@ -247,7 +257,34 @@ class WorkStream:
         self._lease_ms = opened.lease_ms or self._lease_ms
         self._settler.token_bytes = opened.ack_token_bytes or self._settler.token_bytes
         if opened.lost:
-            self.in_hand.mark_lost(opened.lost, self._settler.token_bytes)
+            self._on_interrupt(opened.lost, InterruptReason.LOST)
+        if self._pools:
+            self._open_pools(opened)
+
+    def _open_pools(self, opened: pb.Opened) -> None:
+        if not opened.knows_pools:
+            self._refused = TimerdError(
+                f"The server {opened.server!r} is of a release that knows no pools: upgrade it, or register the "
+                "handlers with `worker.on`.",
+                code="UNIMPLEMENTED",
+            )
+            if self._stream is not None:
+                self._stream.close()
+            return
+        free = self._uncredited()
+        for account in free:
+            if account.pool is not None:
+                self._credits[account] = free[account]
+        self._flush_later()
+
+    def _on_interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """A reason that only a later server knows ends nothing."""
+        token_bytes = self._settler.token_bytes
+        if reason is InterruptReason.LOST:
+            self.in_hand.mark_lost(tokens, token_bytes)
+        if reason and self.in_hand.interrupt(tokens, token_bytes, reason):
+            for lane in self._lanes.values():
+                lane.interrupt()
 
     def _on_deliver(self, message: pb.Deliver) -> None:
         lane = self._lanes.get(message.queue)
@@ -289,9 +326,7 @@ class WorkStream:
         if self._stream is None:
             return
         messages = self._settler.take_new()
-        if self._takes_new and not self._is_credit_void and any(tasks > 0 for tasks in self._credits.values()):
-            credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items() if tasks > 0]
-            self._credits = Counter({queue: tasks for queue, tasks in self._credits.items() if tasks < 0})
+        if credits := self._take_credits():
             if messages:
                 # Joined encodings of one field are merged by the reader; what is kept to be sent again has no credit.
                 messages[-1] += pb.WorkRequest(settle=pb.Settle(credits=credits)).SerializeToString()
@@ -304,6 +339,14 @@ class WorkStream:
         if not self.in_hand and self._settler.is_idle and (self._parted is None or self._parted.is_set()):
             # Stopping, or the server is going away: nothing is left to say on this stream.
             self._stream.close()
+
+    def _take_credits(self) -> list[pb.Credit]:
+        """What the server may send more. Before it has answered it knows no pool."""
+        if not self._takes_new or self._is_credit_void or (self._pools and not self._was_open):
+            return []
+        credits = [account.credited(tasks) for account, tasks in self._credits.items() if tasks > 0]
+        self._credits = Counter({account: tasks for account, tasks in self._credits.items() if tasks < 0})
+        return credits
 
     def _watch_the_end(self) -> None:
         """All handlers have ended, only confirmations are missing: a server that is gone is not waited for."""

@@ -173,16 +173,21 @@ class Mutations:
                 continue
         return found
 
-    async def cancel(self, request: wire.CancelRequest) -> wire.CancelResponse:
+    async def cancel(self, request: wire.CancelRequest) -> tuple[TaskId | None, CancelAnswer]:
+        """Which task it was about, where there is one, and what became of it."""
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         clock_of(request, self._verbs.now_ms()).refuse_too_old()
+        # How long a try waits does not make it another call.
+        named = wire.CancelRequest()
+        named.CopyFrom(request)
+        named.ClearField("wait")
         try:
-            task = await self._target(namespace, request)
+            task = await self._target(namespace, named)
         except NotFound:
-            return wire.CancelResponse(outcome=task_wire.CANCEL_OUTCOME_NOT_FOUND)
+            return None, CancelAnswer.NOT_FOUND
         answers = await self._verbs.cancel(namespace, request_id, [task])
         self._cancelled([task], answers)
-        return wire.CancelResponse(outcome=_outcome(answers[0]))
+        return task, answers[0]
 
     async def cancel_batch(self, request: wire.CancelBatchRequest) -> wire.CancelBatchResponse:
         """Ids that cannot be of this namespace cost the engine nothing."""

@@ -150,6 +150,8 @@ def _describe(task: task_wire.Task, template: Template, fire_at_ms: int) -> None
     task.priority = template.priority
     task.traceparent = template.traceparent
     task.limit_key = template.limit_key
+    if template.keep_result_ms:
+        task.keep_result.CopyFrom(duration(template.keep_result_ms))
     for name, value in template.labels:
         task.labels[name] = value
     task.retry.CopyFrom(retry_policy(template.retry))

@@ -22,6 +22,7 @@ from timerd.model.identity import message_prefix
 from timerd.model.ordering import ordered_extra
 from timerd.model.rows import FLAG_ORDERED, PREFIX, ROW, RowGroup, record
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
+from timerd.services.calls.column_keys import keys_of_columns
 from timerd.services.calls.due_times import ANY_DIFFERENCE_MS, DueClock, check_delay, check_fire_at, clock_of, ms_from
 from timerd.services.calls.expiries import Int64s, bad_expiries, check_expiries, check_instant
 from timerd.services.calls.fields import key_of, limit_count, namespace_of, quoted, request_id_of
@@ -268,8 +269,9 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
 async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
     columns = request.columns
     common = common_of(namespace, request.template, "template.")
-    rules.check_intake(common)
-    if len(columns.fire_at_ms) + len(columns.delay_ms) == 1:
+    keys = keys_of_columns(columns, common, len(columns.fire_at_ms) or len(columns.delay_ms))
+    rules.check_intake(keys.common_of(common) if keys is not None else common)
+    if keys is None and len(columns.fire_at_ms) + len(columns.delay_ms) == 1:
         single = await _draft_of_single(request, namespace, rules, common)
         if single is not None:
             return single
@@ -279,10 +281,14 @@ async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, 
     given = np.array(columns.payload_lengths[:], np.int64)
     lengths = _lengths(given, len(asked), len(payloads))
     fire_at = asked + 0 if not gave_delays else rules.clock.origin_ms() + np.clip(asked, 0, HORIZON_MS)
-    prefix = await _columns_prefix(namespace, request, common, asked.tobytes(), given.tobytes())
+    packed = keys.packed if keys is not None else b""
+    prefix = await _columns_prefix(namespace, request, common, asked.tobytes(), given.tobytes(), packed)
     problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
-    _order(rows, common.ordering_key)
+    if keys is not None:
+        keys.give(rows, common)
+    else:
+        _order(rows, common.ordering_key)
     if problems:
         rows = rows.select(np.setdiff1d(np.arange(len(rows)), np.fromiter(problems, np.intp, len(problems))))
     delayed = range(len(rows)) if gave_delays and request.request_id else ()
@@ -359,7 +365,7 @@ def _order(rows: RowGroup, ordering_key: str) -> None:
 
 
 async def _columns_prefix(
-    namespace: str, request: wire.ScheduleBatchRequest, common: Common, asked: bytes, lengths: bytes
+    namespace: str, request: wire.ScheduleBatchRequest, common: Common, asked: bytes, lengths: bytes, keys: bytes = b""
 ) -> bytes:
     """As `_prefix`, from the arrays at hand: writing a large message a second time costs as much as hashing it."""
     if not request.request_id:
@@ -369,7 +375,7 @@ async def _columns_prefix(
     head = head_of(request.namespace, request.request_time.SerializeToString(), common.packed)
     counts = len(asked) // _INT64.size, len(lengths) // _INT64.size
     sizes = _SIZES.pack(len(head), *counts, 1 if request.columns.fire_at_ms else 2)
-    content = await hash_of(sizes, head, asked, lengths, request.columns.payloads)
+    content = await hash_of(sizes, head, asked, lengths, request.columns.payloads, *([keys] if keys else []))
     return message_prefix(namespace, request_id_of(request.request_id), content)
 
 

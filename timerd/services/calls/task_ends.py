@@ -10,6 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import chain
 
 from timerd.core.dispatch import Settlement
 from timerd.model.errors import Overloaded, Unavailable
@@ -78,9 +79,9 @@ class TaskEnds:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
 
     def settled(self, settlement: Settlement) -> None:
-        """It is durable."""
+        """It is durable. What goes on after a failure has ended where it was cancelled."""
         if self._heard:
-            self.told(settlement.ended_digests())
+            self.told(chain(settlement.ended_digests(), (failed.key.digest for failed in settlement.again)))
 
     def told(self, digests: Iterable[bytes]) -> None:
         """They have ended, or may have."""

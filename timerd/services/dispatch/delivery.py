@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from timerd.core.dispatch import (
     EXACT_TASKS_PER_MS,
@@ -31,15 +31,16 @@ from timerd.core.dispatch import (
     SendHold,
     Settlement,
     Slice,
-    Tail,
 )
 from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.model.pushback import Pushback
-from timerd.services.background import noted
 from timerd.services.dispatch.due_looks import DueLooks
+from timerd.services.dispatch.interrupting import Interrupting
+from timerd.services.dispatch.live_tail import LiveTail
+from timerd.services.dispatch.pool_round import PoolRound
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
 from timerd.services.engine.verbs import Firing
@@ -50,8 +51,6 @@ QUEUED_BYTES = 64 << 20
 STREAM_BYTES = (256 << 10, 4 << 20)
 AFTER_ERROR_MS = 100
 _LOG = logging.getLogger("timerd.delivery")
-
-
 # Holds the limit of a queue that was throttled; or says in a sentence why it does not.
 HoldsLimit = Callable[[QueueKey, Pushback, int], str]
 
@@ -87,21 +86,27 @@ class Delivery:
         self.queue_stats = self.machine.queue_stats
         self._settling = Settling(firing, self.settled)
         self.on_durable, self.on_settled = self._settling.on_durable, self._settling.on_settled
-        self.tail = Tail(firing.secret)
-        self.on_durable(self._tell_ended)
+        self._live = LiveTail(firing.secret, self.clock_ms)
+        self.tail = self._live.tail
+        self.on_durable(self._live.ended)
         pacing = Pacing()
-        self._send_hold = SendHold(machine.wanted)
+        share = machine.capacity.share
+        self._send_hold = SendHold(share.wanted)
         self._quantum = Quantum(pacing.is_rested)
-        self._limits = Limits((Credit(machine.wanted), self._send_hold, pacing, self._quantum, *limits))
-        self._looks = DueLooks(self.machine, firing)
+        self._limits = Limits((Credit(share.wanted), self._send_hold, pacing, self._quantum, *limits))
+        self._looks = looks = DueLooks(self.machine, firing)
+        of_pools = Limits((pacing, self._quantum, *limits))
+        pools = PoolRound(machine, firing, looks, of_pools, self._quantum, self._send_slice, remote)
+        # A round begins with the one and with the other in turn.
+        self._ways = [self._send_by_credit, pools.send_due]
         self._sinks: dict[int, Sink] = {}
+        self._interrupting = Interrupting(machine.interrupts, self._sinks, firing)
         self._next_number = 1
         # Queues that a sink takes the backlog of.
         self._backlogs: set[QueueKey] = set()
         # (ms, tasks sent in it).
         self._sent_at: tuple[int, int] = (0, 0)
-        self._awake = self._resting = self._is_holding = self._is_waiting = self._draining = False
-        self._is_in_round = False
+        self._awake = self._resting = self._is_holding = self._is_waiting = self._draining = self._is_in_round = False
         self._quiet = asyncio.Event()
         alarm.listen(self._rang)
         firing.on_due(self._due)
@@ -189,6 +194,15 @@ class Delivery:
         if is_needed:
             self.wake()
 
+    def declare_pool(self, sink: Sink, name: str, queues: Iterable[str], slots: int) -> None:
+        """The queues share so many slots, none of which is free yet."""
+        self.machine.capacity.pools.join(sink.number, name, [QueueKey(sink.namespace, each) for each in queues], slots)
+
+    def free_slots(self, sink: Sink, pool: str, slots: int) -> None:
+        """So many more of the pool are free."""
+        self.machine.capacity.pools.add(sink.number, pool, slots)
+        self.wake()
+
     def leave(self, sink: Sink, queue: QueueKey) -> None:
         """It serves this queue no more."""
         if self.machine.leave(sink.number, queue):
@@ -237,6 +251,7 @@ class Delivery:
     def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())
         self._firing.leased(held.until)
+        self._interrupting.repeat(sink, tokens, held)
         return held.lost
 
     def report(self, sink: Settler, token: bytes, progress: str) -> None:
@@ -376,14 +391,22 @@ class Delivery:
 
     def _send_due(self, now_ms: int) -> float:
         """Visits what is due, queues in turn, a slice each, until the round is used up. Returns when to come again."""
-        looks, quantum = self._looks, self._quantum
-        queues = looks.look(now_ms)
-        quantum.begin(looks.soon(now_ms + SOON_MS, MOST_COUNTED))
+        queues = self._looks.look(now_ms)
+        self._quantum.begin(self._looks.soon(now_ms + SOON_MS, MOST_COUNTED))
+        self._ways.reverse()
+        return self._looks.next_ms() if all(send(queues, now_ms) for send in self._ways) else now_ms
+
+    def _send_by_credit(self, queues: Collection[QueueKey], now_ms: int) -> bool:
+        """False: the round is used up before all of them were visited."""
+        looks, share = self._looks, self.machine.capacity.share
         for queue in queues:
+            if not share.wanted(queue) and self.machine.wanted(queue):
+                # Slots of pools alone.
+                continue
             # Once more: what another queue was sent may have got the credit of its workers withheld.
             if (due_ms := looks.due_ms(queue)) <= now_ms:
-                if quantum.is_used_up:
-                    return now_ms
+                if self._quantum.is_used_up:
+                    return False
                 allowed = self._limits.allow(queue, MAX_DELIVER_TASKS, now_ms)
                 if allowed.heeds_credit:
                     self._hold(queue, allowed.next_ms - now_ms)
@@ -391,17 +414,23 @@ class Delivery:
                     continue
                 due_ms = self._visit(queue, allowed.tasks, now_ms) if allowed.tasks else allowed.next_ms
             looks.seen(queue, due_ms)
-        return looks.next_ms()
+        return True
 
     def _visit(self, queue: QueueKey, most: int, now_ms: int) -> float:
         """Sends some of what is due. Returns when to visit the queue again."""
-        sent = self._send_slice(queue, most, now_ms)
-        is_dry = not self.machine.wanted(queue)
+        taken = self._firing.take(queue, most, now_ms)
+        return self._send_slice(
+            queue, self.machine.assign(queue, taken, now_ms) if any(map(len, taken)) else (), now_ms
+        )
+
+    def _send_slice(self, queue: QueueKey, assigned: Sequence[Assignment], now_ms: int) -> float:
+        """Returns when there may be more of the queue."""
         # What is due but was not given is asked for again a millisecond later.
-        due_ms = max(self._looks.due_ms(queue), now_ms if sent is not None else now_ms + 1)
-        if sent is None:
-            return due_ms
-        tasks, messages, size_bytes = sent
+        if not assigned:
+            return max(self._looks.due_ms(queue), now_ms + 1)
+        tasks, messages, size_bytes = self._send_all(queue, assigned, now_ms)
+        is_dry = not self.machine.wanted(queue)
+        due_ms = max(self._looks.due_ms(queue), now_ms)
         is_all = due_ms > now_ms and not is_dry
         next_ms = self._limits.sent(Slice(queue, now_ms, tasks, messages, size_bytes, is_dry, is_all))
         if now_ms < next_ms <= now_ms + MOST_GRID_MS:
@@ -422,31 +451,21 @@ class Delivery:
         self._send_hold.lapse(queue)
         self.wake()
 
-    def _send_slice(self, queue: QueueKey, most: int, now_ms: int) -> tuple[int, int, int] | None:
-        """(how many tasks, messages, bytes); None: nothing was given."""
-        taken = self._firing.take(queue, most, now_ms)
-        tasks = sum(map(len, taken))
-        if not tasks:
-            return None
-        messages = sent_bytes = 0
+    def _send_all(self, queue: QueueKey, assigned: Sequence[Assignment], now_ms: int) -> tuple[int, int, int]:
+        """(how many tasks, messages, bytes)."""
+        tasks = messages = sent_bytes = 0
         stats = self.queue_stats.of(queue)
-        for assignment in self.machine.assign(queue, taken, now_ms):
+        for assignment in assigned:
+            tasks += len(assignment.taken)
             columns = assignment.taken.rows.columns
             stats.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             sent = self._send(assignment)
-            if self.tail.is_read:
-                with noted("watching", "who looks on is not told of what was sent"):
-                    self.tail.sent(queue, assignment.taken, assignment.called, now_ms)
+            self._live.sent(queue, assignment, now_ms)
             messages += sent.messages
             sent_bytes += sent.size_bytes
         before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
         self._sent_at = (now_ms, before + tasks)
         return tasks, messages, sent_bytes
-
-    def _tell_ended(self, settlement: Settlement) -> None:
-        if self.tail.is_read:
-            with noted("watching", "who looks on is not told of what has ended"):
-                self.tail.settled(settlement, self.clock_ms())
 
     def _send(self, assignment: Assignment) -> Sent:
         sink = self._sinks[assignment.worker]
@@ -464,8 +483,7 @@ class Delivery:
             self._alarm.set(at_ms)
 
     def clock_ms(self) -> int:
-        """What workers say counts by engine time, which goes on while it is not trusted: by that of before, all that
-        they had extended meanwhile would be over when it is trusted again."""
+        """Of what workers say. It goes on while it is not trusted, or all that they extend would be over afterwards."""
         return self._firing.clock_ms()
 
     def settled(self) -> None:

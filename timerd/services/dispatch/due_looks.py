@@ -20,7 +20,7 @@ class DueLooks:
     """Of one instance."""
 
     def __init__(self, machine: DeliveryMachine, firing: Firing) -> None:
-        self._share = machine.share
+        self._capacity = machine.capacity
         self._machine = machine
         self._firing = firing
         self._times = DueTimes()
@@ -31,11 +31,11 @@ class DueLooks:
     def look(self, now_ms: int) -> list[QueueKey]:
         """Those with something due, next in turn first."""
         unsure = {*self._firing.touched(), *self._again, *self._next_in_turn()}
-        unsure.update(queue for queue in self._share.credited() if not self._times.resume(queue))
+        unsure.update(queue for queue in self._capacity.arrived() if not self._times.resume(queue))
         for queue in unsure:
             self._look_at(queue)
         self._again.clear()
-        return self._share.in_turn(self._times.due(now_ms))
+        return self._capacity.in_turn(self._times.due(now_ms))
 
     def due_ms(self, queue: QueueKey) -> float:
         """When the queue may next have something for a worker that wants it."""
@@ -73,6 +73,6 @@ class DueLooks:
 
     def _next_in_turn(self) -> list[QueueKey]:
         if not self._in_turn:
-            self._in_turn = self._share.turn()
+            self._in_turn = self._capacity.turn()
         looked_at, self._in_turn = self._in_turn[:LOOKED_AT], self._in_turn[LOOKED_AT:]
         return looked_at

@@ -5,11 +5,12 @@ A new way to deliver (a file, say) is a new class that keeps `Sink`: docs/unders
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from timerd.core.dispatch import Assignment, Refusal
+from timerd.core.dispatch import Assignment, InterruptReason, Refusal
+from timerd.core.taken import QueueKey
 
 
 class Alarm(Protocol):
@@ -42,6 +43,19 @@ class RemoteInstances(Protocol):
 
     def after(self, now_ms: int) -> float:
         """What was due is sent as far as there is credit. Returns when to come again."""
+        ...
+
+    def slot_wants(self) -> Iterable[tuple[QueueKey, int, int]]:
+        """(queue, order key of the first task, number of the instance) of what others have due and a free slot of a
+        pool could run; without those to which one is lent already."""
+        ...
+
+    def lend_slots(self, queue: QueueKey, peer: int, slots: int, now_ms: int) -> None:
+        """So many, that are free, are credit of that instance for the queue."""
+        ...
+
+    def lend_spare_slots(self, now_ms: int) -> None:
+        """Nothing that is due here, and nobody who was waiting for its turn, wants those that are free now."""
         ...
 
     def drain(self) -> None:
@@ -105,6 +119,10 @@ class Sink(Settler, Protocol):
 
     def block_if_full(self) -> bool:
         """True once when too much waits. Delivery.room is called when there is room again."""
+        ...
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """The work on these deliveries is for nothing, and the worker may end it. It may be said again."""
         ...
 
     def go_away(self) -> None:

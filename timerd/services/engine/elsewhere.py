@@ -8,7 +8,7 @@ from itertools import count
 from typing import NamedTuple
 
 from timerd.core.partition import FOR_GOOD, Asked, PartitionMachine, Phase
-from timerd.core.protocol import Located, free_position, locate, tell_end
+from timerd.core.protocol import HolderAnswer, Located, free_position, locate, tell_end
 from timerd.core.taken import Again, Ended
 from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, generation_of
@@ -26,6 +26,7 @@ LOOKS = 40
 LOOK_S = 0.025
 # After a holder did not answer, or has changed.
 SAY_AGAIN_MS = 500
+SENT_ONCE_MORE = "Another worker has been sent the task since, and may end it in another way: say it again in a moment."
 Waiting = tuple[PartitionMachine, RowKey, RowGroup]
 
 
@@ -74,10 +75,10 @@ class Elsewhere:
             return State.FINISHED
         if here.ending.outcome not in ENDED or generation_of(here.place.key.version) != generation_of(key.version):
             return marked_as(here) or State.PENDING
-        said = await drive(tell_end(here), self._scheduler.procedures)
-        if said is Asked.SILENT:
-            raise silent()
-        return ENDED[here.ending.outcome] if said is not Asked.WAITING else State.PENDING
+        said = await self._told(here)
+        if said.asked is Asked.WAITING:
+            return State.PENDING
+        return ENDED[said.outcome if said.outcome in ENDED else here.ending.outcome]
 
     async def until_left(self, partition: Partition, key: RowKey) -> None:
         """Of a row that goes on elsewhere: until that is durable, not all of its way is known."""
@@ -126,10 +127,18 @@ class Elsewhere:
         here = await drive(locate(task, durable=True), self._scheduler.procedures) if task is not None else None
         if here is None or here.ending.outcome is not Outcome.DEAD or here.place.key != item.key:
             return False
+        said = await self._told(here)
+        return said.asked is Asked.ENDED and said.outcome is Outcome.DEAD
+
+    async def _told(self, here: Located) -> HolderAnswer:
+        """The holder of what is found to have ended. It may have sent once more what its record says to be dead, and
+        the ack of that worker counts."""
         said = await drive(tell_end(here), self._scheduler.procedures)
-        if said is Asked.SILENT:
+        if said.asked is Asked.SILENT:
             raise silent()
-        return said is not Asked.WAITING
+        if said.asked is Asked.OPEN and here.ending.outcome is Outcome.DEAD:
+            raise Unavailable(SENT_ONCE_MORE, "IN_FLIGHT", retry_after_ms=SAY_AGAIN_MS)
+        return said
 
     async def _waiting(self, partition: Partition, key: RowKey, *, patient: bool = False) -> Waiting | None:
         """A place that nobody holds yet is held a little earlier than it would be."""

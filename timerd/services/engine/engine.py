@@ -120,7 +120,8 @@ class Engine:
         self._browsing = Browsing(store, scheduler, secret, self._attempts, self._expired)
         self.ordering = Ordering(scheduler.memory.order_keys, scheduler.halting, secret)
         times = self.now_ms, self._time_ms
-        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, *times, self.ordering.writing)
+        kept_ms, halting = config.history_retention_ms, scheduler.halting
+        self._moving = Moving(store, scheduler.procedures, kept_ms, *times, self.ordering.writing, halting)
         self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
         self.use = NamespaceUse(store, self._time_ms)
@@ -361,9 +362,6 @@ class Engine:
         named = _hash(namespace, f"{REDRIVE_GENERATION} {request}").hex()
         said = await self._moving.redrive(ids, named, asked_ms)
         self.use.revive(namespace, sum(answer is True for answer in said))
-        living = [task.to_bytes() for task, answer in zip(ids, said, strict=True) if answer is True]
-        with after_a_write():
-            await self._scheduler.halting.lives(living)
         return said
 
     async def dead_letters(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 from timerd.config import ServerConfig
 from timerd.core.dispatch import LATENESS_BOUNDS_MS
@@ -15,6 +15,7 @@ from timerd.model.registers import Control, control_key
 from timerd.model.regulations import Mode
 from timerd.model.storage import StoreFacts
 from timerd.ports import Store
+from timerd.services.engine.key_advice import halted_advice
 from timerd.services.engine.verbs import EngineFacts
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
@@ -23,7 +24,6 @@ LOW_DISK_BYTES = 1 << 30
 LATE_MS = 60_000
 # More sentences of one kind than this help nobody.
 MOST_NAMED = 5
-MOST_DUE = 100_000_000
 ModeOf = Callable[[QueueKey, int], Mode]
 
 
@@ -51,7 +51,7 @@ class Facts:
         ledger = await self._ledger()
         machines = list(self._scheduler.machines.values())
         kept_back = self._kept_back(machines)
-        oldest = [ms for m in machines if (ms := _oldest_ms(m, kept_back)) is not None]
+        oldest_ms = self._oldest_ms(machines, kept_back) or 0
         memory = self._scheduler.memory
         return EngineFacts(
             durability=store.durability,
@@ -66,13 +66,24 @@ class Facts:
             memory_used_bytes=memory.used_bytes,
             memory_budget_bytes=memory.budget_bytes,
             loaded=sum(m.waiting_rows for m in machines),
-            oldest_due_ms=min(oldest, default=0),
+            oldest_due_ms=oldest_ms,
             started_ms=self._started_ms,
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
             lateness_counts=self._scheduler.deliveries.machine.queue_stats.lateness_counts(),
-            advice=self._advice(store, ledger, min(oldest, default=0)),
+            advice=self._advice(store, ledger, oldest_ms),
             notes=self._notes(machines, kept_back),
         )
+
+    def _oldest_ms(self, machines: Sequence[PartitionMachine], kept_back: Container[QueueKey]) -> int | None:
+        """Position of the oldest row that is not over, but for what somebody keeps back: these queues, and keys that
+        stand still."""
+        keys = self._scheduler.memory.order_keys
+        if not kept_back and not keys.halts.names():
+            return min((ms for m in machines if (ms := m.oldest_ms()) is not None), default=None)
+        waiting = [m.oldest_waiting_of(queue) for m in machines for queue in m.queues() if queue not in kept_back]
+        in_hand = [key.position_ms for machine in machines for key in machine.open_keys()]
+        found = (*waiting, keys.oldest_ms(kept_back), *in_hand)
+        return min((ms for ms in found if ms is not None), default=None)
 
     def _kept_back(self, machines: Sequence[PartitionMachine]) -> Mapping[QueueKey, Mode]:
         """Queues with tasks in memory that send nothing, because somebody wants it so."""
@@ -82,7 +93,7 @@ class Facts:
 
     def _notes(self, machines: Sequence[PartitionMachine], kept_back: Mapping[QueueKey, Mode]) -> list[str]:
         now_ms = int(self._time.exact_ms())
-        due = {queue: sum(m.due_rows(queue, now_ms, MOST_DUE) for m in machines) for queue in sorted(kept_back)}
+        due = {queue: sum(m.all_due(queue, now_ms) for m in machines) for queue in sorted(kept_back)}
         said = [
             f"The queue {queue.queue!r} of the namespace {queue.namespace!r} is {kept_back[queue]} and has {rows:,} "
             "due tasks: `timerd queues show` says why, and `timerd queues resume` lets them go."
@@ -138,17 +149,9 @@ class Facts:
                 f"{rows} rows were written by a later release and need what this one does not understand "
                 f"({', '.join(self._scheduler.held.foreign_needs())}): they wait until this instance is upgraded."
             )
+        said += halted_advice(self._scheduler.memory.order_keys.halts, MOST_NAMED)
         if oldest_ms and oldest_ms < self._time.exact_ms() - LATE_MS:
             said.append(
                 "A task has been due for more than a minute: is a worker of its queue connected, and has it credit?"
             )
         return said
-
-
-def _oldest_ms(machine: PartitionMachine, kept_back: Collection[QueueKey]) -> int | None:
-    """Position of the oldest row that is not over, but for what waits in these queues."""
-    if not kept_back:
-        return machine.oldest_ms()
-    waiting = [machine.next_ms(queue) for queue in machine.queues() if queue not in kept_back]
-    in_hand = [key.position_ms for key in machine.open_keys()]
-    return min([*(ms for ms in waiting if ms is not None), *in_hand], default=None)

@@ -29,7 +29,7 @@ from timerd.services.engine.loaded import Loaded
 from timerd.services.engine.looking import Looking
 from timerd.services.engine.peer_deliveries import PeerDeliveries
 from timerd.services.engine.taking_turns import TakingTurns
-from timerd.services.engine.verbs import LOOKED_FOR_MS, Late, Otherwise, State
+from timerd.services.engine.verbs import ENDED, LOOKED_FOR_MS, Late, Otherwise, State
 from timerd.services.engine.waits import wait_for_all
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.log_waits import NoLongerHeld
@@ -85,17 +85,20 @@ class SchedulerFiring:
     def clock_ms(self) -> int:
         return int(self._time.exact_ms())
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
+    def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> Sequence[Taken]:
         admission = Admission(self._gates if self._in_hand is None else (*self._gates, InHandGate(self._in_hand)))
         if queue in self._turns.limit_keys.queues:
-            return self._turns.take(queue, limit, now_ms, admission)
+            # In the turns of keys no order key says how far to go.
+            return self._turns.take(queue, limit if upto == LAST else 1, now_ms, admission)
         taken: list[Taken] = []
         while limit > 0 and admission.kept_back < MOST_KEPT_BACK and (heads := self._loaded.heads(queue, now_ms)):
-            machine, most, upto = heads[0][1], limit, LAST
+            (key, machine), most, until = heads[0], limit, upto
+            if key > upto:
+                break
             if len(heads) > 1:
-                most, upto = min(limit, STRETCH), heads[1][0] + SLACK_MS
+                most, until = min(limit, STRETCH), min(upto, heads[1][0] + SLACK_MS)
             expires = not self._redelivery_guard.is_active(now_ms)
-            batch = machine.take(queue, most, now_ms, expires=expires, upto=upto, gates=(admission,))
+            batch = machine.take(queue, most, now_ms, expires=expires, upto=until, gates=(admission,))
             if admission.news:
                 self._heard(machine, admission)
             if batch is not None:
@@ -253,6 +256,16 @@ class SchedulerFiring:
             return None if counts else State.PENDING
         state = await self._elsewhere.ended_as(token.partition, token.key)
         return None if state is State.DEAD else state
+
+    async def state_of(self, token: AckToken) -> State:
+        delivery_id = delivery_id_of(token.key.digest, token.key.version)
+        place = self._redelivery_guard.place_of(delivery_id, (token.partition, token.key))
+        known = self._elsewhere.in_memory(*place)
+        if known is None:
+            return await self._elsewhere.ended_as(token.partition, token.key)
+        if known.outcome is None:
+            return State.CANCELLED if known.machine.is_stopped(known.key) else State.PENDING
+        return ENDED[known.outcome]
 
     def waiting_in(self, partition: Partition) -> set[bytes]:
         """Delivery ids of what workers have and whose rows were carried there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
 
@@ -20,12 +21,14 @@ from timerd.model.errors import (
     Unavailable,
 )
 from timerd.model.identity import TaskId, generation_of
+from timerd.model.ordering import OrderPlace
 from timerd.model.registers import Move, MoveState
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
 from timerd.services.engine.verbs import AskedMove
 from timerd.services.holding.driving import Performs, after_a_write, drive
+from timerd.services.holding.halting import Halting
 from timerd.services.holding.shared_trips import SharedTrips
 
 # Between tries, in all longer than a partition takes to be taken over: until then nobody takes its rows in.
@@ -56,26 +59,36 @@ class Moving:
         now_ms: Callable[[], int],
         time_ms: Callable[[], int],
         writing: Callable[[int], AbstractContextManager[None]],
+        halting: Halting,
         running: dict[tuple[bytes, str], asyncio.Future[int]] | None = None,
     ) -> None:
+        self._halting = halting
         self._writing = writing
         self._now_ms = now_ms
         self._time_ms = time_ms
         self._store = store
         self._runner = runner
-        self._retention_ms = retention_ms
+        # Longer than a call is remembered at the least: so its register is.
+        self._kept_ms = max(retention_ms, REQUEST_MEMORY_MS)
         # (digest, request) -> its try that runs.
         self._running = running if running is not None else {}
 
     async def move(
-        self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None = None
+        self,
+        task: TaskId,
+        request: str,
+        fire_at_ms: int,
+        asked_ms: int,
+        revive: DeadLetter | None = None,
+        place: OrderPlace | None = None,
     ) -> int:
         """The new fire time. A try that comes while another one of the call runs here is answered with it: side by side
         they would fail each other."""
         named = task.digest, request
         running = self._running.get(named)
         if running is None:
-            running = asyncio.ensure_future(self._move(task, request, fire_at_ms, asked_ms, revive))
+            wish = Wish(request, fire_at_ms, 0, self._kept_ms, revive, asked_ms, self._time_ms, place)
+            running = asyncio.ensure_future(self._move(task, wish))
             self._running[named] = running
             running.add_done_callback(partial(self._over, named))
         return await asyncio.shield(running)
@@ -86,12 +99,12 @@ class Moving:
             # Nobody may have waited for it to its end.
             running.exception()
 
-    async def _move(self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None) -> int:
+    async def _move(self, task: TaskId, wish: Wish) -> int:
         """What is refused may have been carried out by another try of the call meanwhile."""
         try:
-            return await self._until_decided(task, request, fire_at_ms, asked_ms, revive)
+            return await self._until_decided(task, wish)
         except (Aborted, NotFound, Precondition):
-            moved_ms = await self.moved_before(task, request)
+            moved_ms = await self.moved_before(task, wish.request)
             if moved_ms is None:
                 raise
             return moved_ms
@@ -105,7 +118,7 @@ class Moving:
         """For moves that go side by side. What runs is known to both."""
         times = self._now_ms, self._time_ms
         trips = SharedTrips(self._runner)
-        return Moving(self._store, trips, self._retention_ms, *times, self._writing, self._running)
+        return Moving(self._store, trips, self._kept_ms, *times, self._writing, self._halting, self._running)
 
     async def _moved(self, asked: AskedMove) -> int | Refused:
         try:
@@ -115,17 +128,15 @@ class Moving:
         except (Precondition, NotFound, Aborted, Overtaken, Unavailable) as refused:
             return Refused(refused)
 
-    async def _until_decided(
-        self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None
-    ) -> int:
+    async def _until_decided(self, task: TaskId, wish: Wish) -> int:
         """An ABORTED move is tried again, at what is now by then: the other one may have lost as well, or there was no
         holder yet."""
         for pause_s in PAUSES_S:
             try:
-                return await self._try(task, request, fire_at_ms, asked_ms, revive)
+                return await self._try(task, wish)
             except Aborted:
                 await asyncio.sleep(pause_s)
-        return await self._try(task, request, fire_at_ms, asked_ms, revive)
+        return await self._try(task, wish)
 
     async def moved_before(self, task: TaskId, request: str) -> int | None:
         """What the call with that hash was answered, if it was carried out."""
@@ -148,13 +159,10 @@ class Moving:
         except (Precondition, NotFound, Aborted, Overtaken) as refused:
             return Refused(refused)
 
-    async def _try(self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None) -> int:
-        # Longer than a call is remembered at the least: so its register is.
-        retention_ms = max(self._retention_ms, REQUEST_MEMORY_MS)
+    async def _try(self, task: TaskId, wish: Wish) -> int:
         now_ms = self._now_ms()
-        wish = Wish(request, fire_at_ms, now_ms, retention_ms, revive, asked_ms, self._time_ms)
         with self._writing(now_ms):
-            return await drive(move_task(task, wish), self._runner)
+            return await drive(move_task(task, replace(wish, now_ms=now_ms)), self._runner)
 
     async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
         dead_letters = await self._store.get_dead_letters([task.to_bytes()])
@@ -169,7 +177,8 @@ class Moving:
             # Another try of the call may have been faster meanwhile.
             return (await self.moved_before(task, request)) is not None
         generation = move.generation if move is not None else 0
-        await self.move(task, request, self._now_ms(), asked_ms, dead_letters[0])
+        async with self._halting.reviving(dead_letters[0]) as place:
+            await self.move(task, request, self._now_ms(), asked_ms, dead_letters[0], place)
         await self._take_dead_letter(task, generation + 1)
         return True
 

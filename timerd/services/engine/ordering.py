@@ -8,7 +8,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from timerd.core.ordering import Filed, KeyFacts, OrderKeys
+from timerd.core.ordering import Filed, KeyFacts, KeyPhase, OrderKeys
 from timerd.core.taken import QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import PREFIX_BYTES, TaskId, mac_of
@@ -95,18 +95,21 @@ class Ordering:
         return [*halted, *others][:most]
 
     def halted(self, queue: QueueKey) -> int:
-        return self._keys.halts.counts().get(queue, 0)
+        return self._keys.counts().get((queue, KeyPhase.HALTED), 0)
 
-    def halt(self, queue: QueueKey, ordering_key: str, task_id: str) -> Halt | None:
-        """What halts the key; with an id only if it is that one."""
+    async def halt(self, queue: QueueKey, ordering_key: str, task_id: str) -> Halt | None:
+        """What halts the key; with an id only if it is that one. A task that lives again halts nothing."""
         halt = self._keys.halts.find(queue, ordering_key)
+        if halt is not None:
+            await self._halting.is_sure(halt)
+            halt = self._keys.halts.find(queue, ordering_key)
         return None if halt is None or task_id not in ("", str(_task_of(halt))) else halt
 
     async def skip(self, halt: Halt) -> None:
         await self._halting.resume(halt)
 
     def _waiting(self, queue: QueueKey, key: str) -> int:
-        return self._keys.line(queue, key).waiting() if self._keys.has(queue, key) else 0
+        return self._keys.line(queue, key).waiting if self._keys.has(queue, key) else 0
 
     def _state(self, facts: KeyFacts) -> KeyState:
         found = facts.sent or facts.first

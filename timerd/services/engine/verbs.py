@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from timerd.core.dispatch import Failure, Settlement
 from timerd.core.protocol import Conflict
-from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
+from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored
 from timerd.model.identity import TaskId
@@ -301,8 +301,9 @@ class Firing(Protocol):
         """Engine time in whole ms, trusted or not."""
         ...
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
-        """Up to `limit` due rows of the queue, in order, not cancelled, not expired. They are open from here on."""
+    def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> Sequence[Taken]:
+        """Up to `limit` due rows of the queue, in order, not cancelled, not expired, with order keys of `upto` at most.
+        They are open from here on."""
         ...
 
     def prepare(self, queue: QueueKey, until_ms: int) -> None:
@@ -369,6 +370,10 @@ class Firing(Protocol):
     async def fail_late(self, token: AckToken, failure: Failure) -> State | None:
         """A failure of a delivery that is not open here: its row goes on, or is buried, where it waits for the lease to
         end. None: it counts, or a reject finds its dead letter; else what the task is instead."""
+        ...
+
+    async def state_of(self, token: AckToken) -> State:
+        """How the task of a delivery has ended that is not open here; PENDING: it has not. Raises what `get` raises."""
         ...
 
     def settling(self, settlement: Settlement, now_ms: int) -> Sequence[bytes]:

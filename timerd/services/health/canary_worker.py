@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from timerd.core.dispatch import LATENESS_BOUNDS_MS, Action, Assignment, Histogram
+from timerd.core.dispatch import LATENESS_BOUNDS_MS, Action, Assignment, Histogram, InterruptReason
 from timerd.core.taken import CANARY, Taken
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
@@ -74,6 +74,9 @@ class CanaryWorker:
         for flight in self._settling.pop(confirmation.sequence, ()):
             if not flight.settled.done():
                 flight.settled.set_result(confirmation.problem)
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """It is done with what it gets at once."""
 
     def go_away(self) -> None:
         """What it has is acknowledged by then."""

@@ -201,6 +201,10 @@ class Held:
         now_ms = self._time.exact_ms()
         return lease_until_ms > now_ms or self._deliveries.has_lease(key, now_ms)
 
+    def interrupt(self, key: RowKey) -> None:
+        """The task was cancelled while a worker had it."""
+        self._deliveries.cancelled(key)
+
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """False: `has_in_hand` says so of each of them, whose rows have no lease themselves."""
         return self._deliveries.any_in_hand(delivery_ids(keys))

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from timerd.core.partition import Asked, Offered, PartitionMachine, Phase
+from timerd.core.partition import BY_WORD, UNMARKED, Asked, Offered, PartitionMachine, Phase
 from timerd.core.protocol import AskToEnd, AskToEndMany, AskToMove, Ending, HolderAnswer, OfferRows, Vacant
 from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
@@ -24,8 +24,6 @@ from timerd.services.holding.log_waits import NoLongerHeld
 # So long a call waits until it is durable that a task has left its place.
 LEAVING_S = 5.0
 LOOK_AGAIN_S = 0.1
-# How a worker ends a task.
-BY_WORKERS = frozenset({Outcome.ACKED, Outcome.DEAD})
 HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE, Phase.COUNT})
 
 
@@ -70,16 +68,19 @@ class OwnMachines:
         return answer
 
     async def ask_to_end(self, requests: Sequence[AskToEnd]) -> list[HolderAnswer]:
-        """Where a row went is said when it is durable that it went."""
-        leaving = [(machine, request) for request in requests if (machine := self._still_leaving(request)) is not None]
-        if leaving:
-            await asyncio.gather(*(self._until_left(machine, request) for machine, request in leaving))
+        """Where a row went is said when it is durable that it went. So is how it ended, to who asks about another word
+        of a worker: that has its mark by now, by which the row ends if a crash takes this end back."""
+        unsure = [(machine, request) for request in requests if (machine := self._is_unsure(request)) is not None]
+        if unsure:
+            await asyncio.gather(*(self._until_left(machine, request) for machine, request in unsure))
         return [self.answer(request) for request in requests]
 
-    def _still_leaving(self, request: AskToEnd) -> PartitionMachine | None:
+    def _is_unsure(self, request: AskToEnd) -> PartitionMachine | None:
         """Taken along, because it may be dropped before anything else runs."""
         machine = self._held.machines.get(request.partition)
-        return machine if machine is not None and not machine.has_left(request.key) else None
+        if machine is None:
+            return None
+        return machine if not machine.has_left(request.key) or _contradicts(machine, request) else None
 
     async def _until_left(self, machine: PartitionMachine, request: AskToEnd) -> None:
         """Or until the machine is gone."""
@@ -115,6 +116,8 @@ class OwnMachines:
             return HolderAnswer(Asked.OPEN)
         is_stopped = in_hand or (request.outcome is not Outcome.ACKED and asked is Asked.OPEN)
         given = machine.cancel(request.key, request.outcome, request.request, in_hand=is_stopped)
+        if is_stopped:
+            self._held.interrupt(request.key)
         if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):
             return HolderAnswer(Asked.OPEN, None, given)
         if asked in (Asked.WAITING, Asked.ENDED):
@@ -191,7 +194,7 @@ class OwnMachines:
         if machine is None:
             return False
         is_open = machine.ask(key)[0] is Asked.OPEN
-        return is_open or (machine.recorded(key) in BY_WORKERS and machine.last_lsn > machine.done_through)
+        return is_open or (machine.recorded(key) in BY_WORD and machine.last_lsn > machine.done_through)
 
     def all_wait(self, partition: Partition, keys: Sequence[RowKey]) -> bool:
         """Whether this process knows that none of them has ended."""
@@ -215,6 +218,14 @@ class OwnMachines:
             # Only its retries have ended.
             return Ending(None)
         return Ending(outcome if asked is Asked.ENDED else None)
+
+
+def _contradicts(machine: PartitionMachine, request: AskToEnd) -> bool:
+    """Whether the row has ended by another word than is asked about, and a crash still takes that back."""
+    if request.outcome not in BY_WORD or machine.last_lsn <= machine.done_through:
+        return False
+    asked, outcome = machine.ask(request.key)
+    return asked is Asked.ENDED and outcome in UNMARKED and outcome is not request.outcome
 
 
 def _carried(machine: PartitionMachine, key: RowKey) -> Ending | None:

@@ -24,6 +24,7 @@ from timerd.ports import Store
 from timerd.services.holding.effect_runner import EffectRunner
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.finishing import Finishing
+from timerd.services.holding.halted_tasks import HaltedTasks
 from timerd.services.holding.halting import Halting
 from timerd.services.holding.hand_over import HandOver
 from timerd.services.holding.held import Held
@@ -85,7 +86,7 @@ class Scheduler:
         self.read_through = ReadThrough(held.machines, self.hand_over.is_mine)
         memory.order_keys.on_given(held.wake)
         memory.limit_keys.on_given(held.wake, held.machines.gives)
-        self.halting = Halting(memory.order_keys, store)
+        self.halting = Halting(memory.order_keys, store, HaltedTasks(store, self.procedures).find)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effect_runner = EffectRunner(
@@ -151,6 +152,7 @@ class Scheduler:
         self.hand_over.let_go(set(wanted), now_ms)
         self.hand_over.remind()
         await self.finishing.open_backlogs(self.machines.values())
+        await self.halting.tend()
 
     async def drop_expired(self, now_ms: int) -> None:
         self.procedures.settled.forget()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import islice
 
+from timerd.core.assignment import Pool
 from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
 from timerd.core.taken import QueueKey
@@ -21,12 +22,11 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.work.connected import ConnectedWorker, ConnectedWorkers
 from timerd.v1 import overview_service_pb2 as pb
 
-# Of one queue in one partition.
-MOST_DUE = 100_000_000
 # Beside those that are counted anyway: names come from callers and workers, and an answer is bounded.
 MOST_QUEUES = 200
 MOST_WORKERS = 200
 MOST_QUEUES_OF_A_WORKER = 20
+MOST_POOLS_OF_A_WORKER = 20
 
 
 class Activity:
@@ -70,7 +70,7 @@ class Activity:
             memory_budget_bytes=memory.budget_bytes,
             schedules_broken=self._broken(),
             queues=self._queues(machines, now_ms),
-            workers=[_worker(each) for each in list(streams.values())[:MOST_WORKERS]],
+            workers=[self._worker(number, streams[number]) for number in list(streams)[:MOST_WORKERS]],
             worker_count=len(streams),
             canary=_canary(self._canary) if self._canary is not None else None,
         )
@@ -89,13 +89,19 @@ class Activity:
                 namespace=queue.namespace,
                 queue=queue.queue,
                 scheduled=scheduled.get(queue, 0),
-                due=sum(m.due_rows(queue, now_ms, MOST_DUE) for m in machines) if queue != OTHERS else 0,
+                due=sum(m.all_due(queue, now_ms) for m in machines) if queue != OTHERS else 0,
                 in_hand=in_hand.get(queue, 0),
                 workers=workers.get(queue, 0),
             )
             if (deliveries := counted.get(queue)) is not None:
                 _add_deliveries(shown, deliveries)
             yield shown
+
+    def _worker(self, number: int, worker: ConnectedWorker) -> pb.WorkerActivity:
+        pools = self._delivery.machine.capacity.pools.of(number)
+        shown = _worker(worker)
+        shown.pools.extend(map(_pool, pools[:MOST_POOLS_OF_A_WORKER]))
+        return shown
 
     def _workers_by_queue(self) -> Counter[QueueKey]:
         each = (QueueKey(w.namespace, name) for w in self._workers.streams.values() for name in w.queues)
@@ -124,3 +130,8 @@ def _worker(worker: ConnectedWorker) -> pb.WorkerActivity:
         settled=worker.settled,
         last_settle_time=optional_timestamp(worker.last_settle_ms),
     )
+
+
+def _pool(pool: Pool) -> pb.PoolActivity:
+    queues = sorted(each.queue for each in pool.of.queues)[:MOST_QUEUES_OF_A_WORKER]
+    return pb.PoolActivity(name=pool.name, queues=queues, slots=pool.slots, free=pool.free)

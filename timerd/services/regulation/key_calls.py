@@ -58,15 +58,15 @@ class KeyCalls:
         queue = QueueKey(namespace_of(request.namespace), queue_of(request.queue, "queue"))
 
         async def carry_out() -> wire.SkipKeyResponse:
-            halt = self._halt_of(queue, request)
+            halt = await self._halt_of(queue, request)
             await self._ordering.skip(halt)
             return wire.SkipKeyResponse(task_id=str(TaskId.from_bytes(halt.task_id)))
 
         return await answered_once(self._verbs, queue.namespace, request, wire.SkipKeyResponse, carry_out)
 
-    def _halt_of(self, queue: QueueKey, request: wire.SkipKeyRequest) -> Halt:
+    async def _halt_of(self, queue: QueueKey, request: wire.SkipKeyRequest) -> Halt:
         """Who names a task skips no other one (rule F3). Raises NotFound."""
-        halt = self._ordering.halt(queue, request.ordering_key, request.task_id)
+        halt = await self._ordering.halt(queue, request.ordering_key, request.task_id)
         if halt is None:
             what = f"The task {request.task_id}" if request.task_id else "No task"
             does = "does not halt" if request.task_id else "halts"

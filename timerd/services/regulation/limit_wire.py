@@ -20,6 +20,7 @@ SECOND_MS, DAY_MS = 1_000, 86_400_000
 BURST_MS = 100
 # A turn of a busy loop takes a few of these: a smaller burst would be lower than the rate.
 LEAST_BURST_MS = 10
+LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
 _NAME = re.compile(r"[A-Za-z0-9._\-/:]{1,128}")
 
 
@@ -38,6 +39,12 @@ def limit_of(given: wire.Limit) -> QueueLimit:
     if not SECOND_MS <= period_ms <= DAY_MS:
         raise Invalid(f"The period is {period_ms:,} ms: give a second to a day.", "limit.period")
     return QueueLimit(given.max_in_hand, given.rate, period_ms, _burst(given, period_ms))
+
+
+def is_own_burst(limit: wire.Limit) -> bool:
+    """Whether somebody has given it, as far as it shows."""
+    period_ms = duration_ms(limit.period, "limit.period") if limit.HasField("period") else SECOND_MS
+    return bool(limit.burst) and limit.burst != _burst(wire.Limit(rate=limit.rate), period_ms)
 
 
 def _burst(given: wire.Limit, period_ms: int) -> int:
@@ -85,7 +92,26 @@ def keys_of(given: wire.KeyRules) -> KeyRules:
             raise Invalid(f"The limit_key {quoted(limit_key)} has two overrides: give one.", f"{path}.limit_key")
         overrides[limit_key] = _limit_in(each.limit, path) if each.HasField("limit") else None
     limit = _limit_in(given.limit, "keys") if given.HasField("limit") else None
-    return KeyRules(limit, tuple(overrides.items()), given.share or DEFAULT_SHARE)
+    return KeyRules(limit, tuple(overrides.items()), given.share or DEFAULT_SHARE, _weights_of(given.weights))
+
+
+def _weights_of(given: Sequence[wire.KeyWeight]) -> tuple[tuple[str, float], ...]:
+    """Raises Invalid."""
+    if len(given) > MOST_OVERRIDES:
+        raise Invalid(f"There are {len(given):,} weights: at most {MOST_OVERRIDES:,} are allowed.", "keys.weights")
+    weights: dict[str, float] = {}
+    for at, each in enumerate(given):
+        path = f"keys.weights[{at}]"
+        limit_key = plain_text(each.limit_key, MAX_LIMIT_KEY_CHARS, "limit_key", f"{path}.limit_key")
+        if limit_key in weights:
+            raise Invalid(f"The limit_key {quoted(limit_key)} has two weights: give one.", f"{path}.limit_key")
+        if not LEAST_WEIGHT <= each.weight <= MOST_WEIGHT:
+            raise Invalid(
+                f"The weight of {quoted(limit_key)} is {each.weight:g}: give {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}.",
+                f"{path}.weight",
+            )
+        weights[limit_key] = each.weight
+    return tuple((limit_key, weight) for limit_key, weight in weights.items() if weight != 1)
 
 
 def _limit_in(given: wire.Limit, path: str) -> QueueLimit:
@@ -102,6 +128,8 @@ def wire_of_keys(keys: KeyRules) -> wire.KeyRules:
         shown.limit.CopyFrom(wire_of_limit(keys.limit))
     for limit_key, limit in keys.overrides:
         shown.overrides.add(limit_key=limit_key, limit=None if limit is None else wire_of_limit(limit))
+    for limit_key, weight in keys.weights:
+        shown.weights.add(limit_key=limit_key, weight=weight)
     return shown
 
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from timerd.core.regulation import BreakerState
+from timerd.core.regulation import BreakerState, RuleChange
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
@@ -26,6 +26,7 @@ from timerd.services.regulation.key_calls import ON_FAILURE, ordering_of
 from timerd.services.regulation.limit_wire import keys_of, limit_of, listed_of, wire_of_keys, wire_of_limit
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
+from timerd.services.regulation.rule_updates import paths_of, put_of
 from timerd.v1 import regulation_service_pb2 as wire
 
 DEFAULT_PAGE, MAX_PAGE = 100, 1_000
@@ -42,6 +43,7 @@ _STATES = {
     BreakerState.OPEN: wire.BREAKER_STATE_OPEN,
     BreakerState.HALF_OPEN: wire.BREAKER_STATE_HALF_OPEN,
 }
+_Changed = TypeVar("_Changed", wire.PutQueueResponse, wire.UpdateQueueResponse)
 _MODES = {number: mode for mode, number in _WIRE_OF.items()}
 
 
@@ -55,7 +57,13 @@ class RegulationCalls:
         self._now_ms = now_ms
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        return {"GetQueue": self.get, "ListQueues": self.list, "SetMode": self.set_mode, "PutQueue": self.put}
+        return {
+            "GetQueue": self.get,
+            "ListQueues": self.list,
+            "SetMode": self.set_mode,
+            "PutQueue": self.put,
+            "UpdateQueue": self.update,
+        }
 
     async def get(self, request: wire.GetQueueRequest) -> wire.GetQueueResponse:
         queue = _queue_of(request)
@@ -88,23 +96,35 @@ class RegulationCalls:
         )
 
     async def put(self, request: wire.PutQueueRequest) -> wire.PutQueueResponse:
-        queue, limits = _queue_of(request), listed_of(request.limits)
-        limit = limit_of(request.limit) if request.HasField("limit") else None
-        keys = keys_of(request.keys) if request.HasField("keys") else None
-        if limit is not None or limits or keys is not None:
+        asked = _regulation_of(request)
+        return await self._change(request, wire.PutQueueResponse, partial(_with_limits, asked=asked))
+
+    async def update(self, request: wire.UpdateQueueRequest) -> wire.UpdateQueueResponse:
+        """As a put of the rules as they are, but for what the request names."""
+        paths_of(request)
+        return await self._change(request, wire.UpdateQueueResponse, partial(self._updated, request=request))
+
+    def _updated(self, rules: Regulation, request: wire.UpdateQueueRequest) -> Regulation:
+        asked = _regulation_of(put_of(self._shown(_queue_of(request), rules), request))
+        if asked.keys is not None and rules.keys is not None:
+            asked = replace(asked, keys=replace(asked.keys, kept=rules.keys.kept))
+        return _with_limits(rules, asked)
+
+    async def _change(
+        self, request: wire.PutQueueRequest | wire.UpdateQueueRequest, reply: type[_Changed], change: RuleChange
+    ) -> _Changed:
+        queue, call = _queue_of(request), call_hash(request)
+        listed = [LimitName(queue.namespace, each) for each in listed_of(request.limits)]
+        if request.HasField("limit") or listed or request.HasField("keys"):
             self._regulating.check_single()
-        ordering = ordering_of(request.ordering)
         self._verbs.now_ms()
 
-        async def carry_out() -> wire.PutQueueResponse:
-            is_broken = request.HasField("breaker")
-            asked = Regulation(limit=limit, limits=limits, breaker=is_broken, keys=keys, ordering=ordering)
-            change, call = partial(_with_limits, asked=asked), call_hash(request)
-            async with self._limiting.listing([LimitName(queue.namespace, each) for each in limits]):
+        async def carry_out() -> _Changed:
+            async with self._limiting.listing(listed):
                 rules, _ = await self._regulating.change(queue, call, request.revision, change)
-            return wire.PutQueueResponse(queue=self._shown(queue, rules))
+            return reply(queue=self._shown(queue, rules))
 
-        return await answered_once(self._verbs, queue.namespace, request, wire.PutQueueResponse, carry_out)
+        return await answered_once(self._verbs, queue.namespace, request, reply, carry_out)
 
     def _shown(self, queue: QueueKey, rules: Regulation) -> wire.Queue:
         """A mode that has ended by itself is over, and its note with it."""
@@ -157,6 +177,17 @@ def _check_later(request: wire.SetModeRequest, now_ms: int) -> None:
             f"until is {shown(until_ms)}, and it is {shown(now_ms)} already: give a later instant, or leave it out.",
             "until",
         )
+
+
+def _regulation_of(request: wire.PutQueueRequest) -> Regulation:
+    """Raises Invalid."""
+    return Regulation(
+        limit=limit_of(request.limit) if request.HasField("limit") else None,
+        limits=listed_of(request.limits),
+        breaker=request.HasField("breaker"),
+        keys=keys_of(request.keys) if request.HasField("keys") else None,
+        ordering=ordering_of(request.ordering),
+    )
 
 
 def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
-from timerd.core.dispatch import Action, Assignment
+from timerd.core.dispatch import Action, Assignment, InterruptReason
 from timerd.core.protocol import NotTakenIn, Procedure, Undecided
 from timerd.core.schedules.backfill import BackfillTicked, mark_backfill_broken, run_backfill_tick
 from timerd.core.schedules.chain import Ticked, mark_broken
@@ -102,6 +102,9 @@ class TickWorker:
 
     def confirm(self, confirmation: Confirmation) -> None:
         """As above."""
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """Nobody can cancel a tick."""
 
     def go_away(self) -> None:
         """Ticks that are at work go on to their end."""

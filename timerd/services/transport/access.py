@@ -40,6 +40,7 @@ _CYCLE_CHANGES = (
     *("PutMembers", "RemoveMembers", "RebalanceCycle"),
 )
 _CYCLE_READS = ("GetCycle", "ListCycles")
+REGULATION_WRITES = ("SetMode", "PutQueue", "UpdateQueue", "PutLimit", "DeleteLimit", "SkipKey")
 _REGULATION_READS = ("GetQueue", "ListQueues", "GetLimit", "ListLimits", "ListKeys")
 # Of the server as a whole, also where the message names a namespace.
 _OF_THE_SERVER = ("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones")
@@ -56,7 +57,7 @@ NEEDED = {
     **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT, VIEW) for name in _CYCLE_READS},
     # Of a member there is little but its payload.
     f"{_CYCLES}ListMembers": (SCHEDULE, INSPECT),
-    **{f"{_REGULATION}{name}": (OPERATE,) for name in ("SetMode", "PutQueue", "PutLimit", "DeleteLimit", "SkipKey")},
+    **{f"{_REGULATION}{name}": (OPERATE,) for name in REGULATION_WRITES},
     **{f"{_REGULATION}{name}": (OPERATE, INSPECT, VIEW) for name in _REGULATION_READS},
     **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
     **{f"{_OVERVIEW}{name}": (OPERATE,) for name in ("GetOverview", "ListAuditedCalls")},

@@ -16,6 +16,7 @@ from google.protobuf.json_format import Error, MessageToDict
 from google.protobuf.message import Message
 
 from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
+from timerd.services.transport.access import REGULATION_WRITES
 from timerd.services.transport.audit_log import AuditLog, AuditRecord
 from timerd.services.transport.audit_records import AuditRecords, iso_of, new_call_id
 from timerd.services.transport.decoding import Received
@@ -27,7 +28,7 @@ _TIMER = "/timerd.v1.TimerService/"
 AUDITED = {
     *(f"{_TIMER}{name}" for name in ("Purge", "PurgeDeadLetters", "Redrive")),
     *(f"{_TIMER}{name}" for name in ("DrainInstance", "AnnounceLoad", "SweepZones")),
-    *(f"/timerd.v1.RegulationService/{name}" for name in ("SetMode", "PutQueue", "PutLimit", "DeleteLimit", "SkipKey")),
+    *(f"/timerd.v1.RegulationService/{name}" for name in REGULATION_WRITES),
 }
 # Of a text within a request or a reply.
 _MOST_CHARS = 1_000

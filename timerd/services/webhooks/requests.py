@@ -7,11 +7,9 @@ from string import printable
 from typing import NamedTuple
 from urllib.parse import quote
 
-from timerd.core.dispatch import task_id_of
 from timerd.core.taken import Taken
 from timerd.core.webhooks.signing import signature_header
-from timerd.model.identity import attempt_of, delivery_id_of, encode_id
-from timerd.model.instants import shown
+from timerd.services.sinks.facts import facts_of
 
 # Of what may be any text; a percent sign is written as one, so that what was written can be told.
 _AS_THEY_ARE = printable[:95].replace("%", "")
@@ -39,23 +37,20 @@ class WebhookRequest(NamedTuple):
 
 def request_of(taken: Taken, row: int, secret: bytes) -> WebhookRequest:
     """`secret`: that of the ids."""
-    rows, columns = taken.rows, taken.rows.columns
-    template, extra = rows.template_of(row), rows.extra_of(row)
-    position_ms, version = int(columns["position_ms"][row]), int(columns["version"][row])
-    partition = taken.partition
+    facts = facts_of(taken, row, secret)
     headers = {
-        "content-type": quote(template.content_type, _AS_THEY_ARE) or PLAIN_BYTES,
-        "timerd-task-id": encode_id(task_id_of(taken, row, position_ms, extra, secret).to_bytes()),
-        "timerd-namespace": template.namespace,
-        "timerd-queue": template.queue,
-        "timerd-attempt": str(attempt_of(version)),
-        "timerd-fire-time": shown(int(columns["fire_at_ms"][row])),
-        "timerd-fencing-scope": f"{partition.scope}.{partition.bucket_ms}.{partition.shard}",
-        "timerd-fencing-token": str(taken.token),
+        "content-type": quote(facts.content_type, _AS_THEY_ARE) or PLAIN_BYTES,
+        "timerd-task-id": facts.task_id,
+        "timerd-namespace": facts.namespace,
+        "timerd-queue": facts.queue,
+        "timerd-attempt": facts.attempt,
+        "timerd-fire-time": facts.fire_time,
+        "timerd-fencing-scope": facts.fencing_scope,
+        "timerd-fencing-token": facts.fencing_token,
     }
-    if extra.key:
-        headers["timerd-key"] = quote(extra.key, _AS_THEY_ARE)
-    if template.traceparent:
-        headers["traceparent"] = template.traceparent
-    webhook_id = encode_id(delivery_id_of(taken.digests[row], version))
-    return WebhookRequest(webhook_id, headers, rows.payload(row), template.keep_result_ms)
+    if facts.key:
+        headers["timerd-key"] = quote(facts.key, _AS_THEY_ARE)
+    if facts.traceparent:
+        headers["traceparent"] = facts.traceparent
+    keep_ms = taken.rows.template_of(row).keep_result_ms
+    return WebhookRequest(facts.delivery_id, headers, taken.rows.payload(row), keep_ms)

@@ -12,10 +12,10 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from timerd.core.dispatch import NOT_LISTED, Action, Assignment
+from timerd.core.dispatch import NOT_LISTED, Action, Assignment, InterruptReason
+from timerd.core.sinks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.answers import Consequence, judge_answer
-from timerd.core.webhooks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.pushback import MOST_AFTER_MS, Pushback
 from timerd.model.webhooks import ERROR_BYTES, HttpAnswer, NoAnswer, WebhookTarget
@@ -25,6 +25,7 @@ from timerd.services.calls.results import KeptResults
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens
+from timerd.services.sinks.target_credit import TargetCredit, loop_ms
 from timerd.services.webhooks.requests import WebhookRequest, request_of
 from timerd.services.webhooks.results import READ_BYTES, keep_durably, result_of
 from timerd.services.webhooks.secret_file import SecretFile
@@ -36,7 +37,7 @@ _log = logging.getLogger("timerd.webhooks")
 
 class WebhookSink:
     """Implements services.dispatch.ports.Sink. `now_ms` is the wall clock; pauses go by the loop's own, which is never
-    stepped. `answers` counts what has become of requests."""
+    stepped. `outcomes` counts what has become of requests."""
 
     counts_as_worker = False
     takes_backlog = True
@@ -55,7 +56,7 @@ class WebhookSink:
         self.closing = False
         self.target = target
         self.secrets = secrets
-        self.answers: Counter[str] = Counter()
+        self.outcomes: Counter[str] = Counter()
         self._delivery = delivery
         self._poster = poster
         self._now_ms = now_ms
@@ -63,11 +64,9 @@ class WebhookSink:
         self._breaker = Breaker(target.in_flight)
         # Ack token -> the request that is open.
         self._open: dict[bytes, asyncio.Task[None]] = {}
-        # What dispatch may still send.
-        self._granted = 0
+        self._credit = TargetCredit(self, self.queue, delivery, self._breaker, self._open.__len__)
         self._sequence = 0
         self._extending: asyncio.Task[None] | None = None
-        self._later: asyncio.TimerHandle | None = None
         self._warned = ""
 
     @property
@@ -80,15 +79,13 @@ class WebhookSink:
 
     def join(self) -> None:
         self._delivery.join(self, self.namespace, LEASE_MS, called="webhook")
-        self._balance()
+        self._credit.balance()
 
     async def close(self) -> None:
         """Requests that are open are given up: what they did is unknown, and their tasks come again when their leases
         are over."""
         self.closing = True
-        self._delivery.machine.withdraw(self.number, self.queue)
-        if self._later is not None:
-            self._later.cancel()
+        self._credit.close()
         tasks = [*self._open.values(), *([self._extending] if self._extending is not None else ())]
         for each in tasks:
             each.cancel()
@@ -111,7 +108,7 @@ class WebhookSink:
             token = tokens[row * ACK_TOKEN_BYTES : (row + 1) * ACK_TOKEN_BYTES]
             self._open[token] = begin(self._work(token, request, timeout_ms), "webhooks")
             sent_bytes += len(request.body)
-        self._granted -= len(taken)
+        self._credit.used(len(taken))
         if self._extending is None or self._extending.done():
             self._extending = begin(self._extend(), "webhooks")
         return Sent(len(taken), sent_bytes)
@@ -128,6 +125,9 @@ class WebhookSink:
         if unlisted and unlisted[0] != self._warned:
             self._warned = unlisted[0]
             _log.warning("the webhook target of %s/%s: %s", self.namespace, self.target.queue, self._warned)
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        """A request that is open goes on: what it has done by then nobody could take back."""
 
     def go_away(self) -> None:
         """Requests that are open go on to their end."""
@@ -147,10 +147,10 @@ class WebhookSink:
                 await self._keep(token, request, answer)
         finally:
             del self._open[token]
-        self.answers[_counted(judged)] += 1
+        self.outcomes[_counted(judged)] += 1
         self._hear(judged)
         # First: what goes back must not come again at once.
-        self._balance()
+        self._credit.balance()
         self._settle(token, judged)
 
     async def _answer(self, request: WebhookRequest, timeout_ms: int) -> HttpAnswer | NoAnswer:
@@ -171,7 +171,7 @@ class WebhookSink:
             await keep_durably(self._results, self.target.namespace, token, result, request.keep_ms)
 
     def _settle(self, token: bytes, judged: Consequence) -> None:
-        if judged.action is Action.RELEASE and not self._breaker.is_throttled_too_long(self._loop_ms()):
+        if judged.action is Action.RELEASE and not self._breaker.is_throttled_too_long(loop_ms()):
             self._throttled(token, judged)
             return
         self._sequence += 1
@@ -185,11 +185,11 @@ class WebhookSink:
         throttle = Pushback(self.target.limit, after_ms)
         self._delivery.settle(self, self._sequence, Action.NACK, token, None, judged.error, throttle)
 
-    # -- how many may be open -------------------------------------------------------------------------------------
+    # -- the target -----------------------------------------------------------------------------------------------
 
     def _hear(self, judged: Consequence) -> None:
         before = self._breaker.state
-        self._breaker.heard(judged.health, judged.wait_ms, self._loop_ms())
+        self._breaker.heard(judged.health, judged.wait_ms, loop_ms())
         state = self._breaker.state
         if state is before:
             return
@@ -200,32 +200,6 @@ class WebhookSink:
             _log.error("the webhook target of %s says that it is gone: nothing is sent until a restart", where)
         else:
             _log.warning("the webhook target of %s is %s: %s", where, state.value, judged.error)
-
-    def _balance(self) -> None:
-        """Brings the credit to what the breaker allows."""
-        if self.closing:
-            return
-        allowed = self._breaker.room(self._loop_ms())
-        room = max(0, allowed.most - len(self._open))
-        if room < self._granted:
-            self._delivery.machine.withdraw(self.number, self.queue)
-            self._granted = 0
-        if room > self._granted:
-            self._delivery.credit(self, self.target.queue, room - self._granted)
-        self._granted = room
-        self._ask_again(allowed.next_ms)
-
-    def _ask_again(self, at_ms: float) -> None:
-        if self._later is not None:
-            self._later.cancel()
-            self._later = None
-        if at_ms < float("inf"):
-            loop = asyncio.get_running_loop()
-            # A moment later: timers of the loop may ring a little early.
-            self._later = loop.call_at((at_ms + 1) / 1_000, self._balance)
-
-    def _loop_ms(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1_000)
 
 
 def _counted(judged: Consequence) -> str:

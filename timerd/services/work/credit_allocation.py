@@ -66,8 +66,23 @@ class CreditAllocation:
             times.append(now_ms + 1)
         return min(times, default=math.inf)
 
+    def slot_wants(self) -> Iterable[tuple[QueueKey, int, int]]:
+        for queue in self._with_slots():
+            for peer, want in self._grants.first_wants(queue):
+                yield queue, want.key, peer
+
+    def lend_slots(self, queue: QueueKey, peer: int, slots: int, now_ms: int) -> None:
+        for number, part in self._machine.capacity.pools.take(queue, slots):
+            self._lend_to(peer, number, queue, part, now_ms)
+
+    def lend_spare_slots(self, now_ms: int) -> None:
+        for queue in self._with_slots():
+            for peer, want in self._grants.wants(queue):
+                if slots := min(want.tasks, self._machine.capacity.pools.free(queue)):
+                    self.lend_slots(queue, peer, slots, now_ms)
+
     def drain(self) -> None:
-        """Where the workers' deliveries are, they are theirs until their leases end."""
+        """Where the workers deliveries are, they are theirs until their leases end."""
         self._is_draining = True
         self._call_in(self._grants.call_in())
         self.asking.drain()
@@ -126,7 +141,11 @@ class CreditAllocation:
         self._wake()
 
     def used(self, link: Link, worker: HomeWorker, queue: str, tasks: int) -> None:
-        self._grants.used(Loan(link.number, worker.number, QueueKey(worker.namespace, queue)), tasks)
+        loan = Loan(link.number, worker.number, QueueKey(worker.namespace, queue))
+        self._grants.used(loan, tasks)
+        if self._machine.capacity.pools.free(loan.queue):
+            # The peer takes part again in who gets the next slot.
+            self._wake()
 
     def returned(self, link: Link, said: pb.CreditReturned, now_ms: int) -> None:
         worker = self.workers.get(said.worker)
@@ -134,6 +153,8 @@ class CreditAllocation:
             queue = QueueKey(worker.namespace, said.queue)
             back = self._grants.returned(Loan(link.number, worker.number, queue), said.tasks, now_ms)
             self._machine.give_back(worker.number, queue, back)
+            if back and self._machine.capacity.pools.pool_of(worker.number, queue) is not None:
+                self._grants.pass_over(link.number, queue)
             self._wake()
 
     # -- inside ---------------------------------------------------------------------------------------------------
@@ -155,8 +176,18 @@ class CreditAllocation:
         for peer, tasks in shares.items():
             for number, part in _spread(self._free(queue), tasks):
                 self._machine.lend(number, queue, part)
-                self._grants.lend(Loan(peer, number, queue), part, now_ms)
-                self._grant(self.links[peer], self.workers[number], queue, part)
+                self._lend_to(peer, number, queue, part, now_ms)
+
+    def _lend_to(self, peer: int, number: int, queue: QueueKey, tasks: int, now_ms: int) -> None:
+        self._grants.lend(Loan(peer, number, queue), tasks, now_ms)
+        self._grant(self.links[peer], self.workers[number], queue, tasks)
+
+    def _with_slots(self) -> list[QueueKey]:
+        """Those that others want credit for, and that a free slot of a pool can run."""
+        pools = self._machine.capacity.pools
+        if self._is_draining or not pools:
+            return []
+        return [queue for queue in self._grants.wanted() if pools.free(queue)]
 
     def _grant(self, link: Link, worker: HomeWorker, queue: QueueKey, tasks: int) -> None:
         link.open(worker.number, worker.namespace, worker.lease_ms, worker.name, worker.called)

@@ -54,6 +54,12 @@ class Home:
         self._delivery.credit(stream, queue, tasks)
         self._allocation.serve(worker, QueueKey(worker.namespace, queue))
 
+    def declare_pool(self, stream: WorkStream, name: str, queues: Sequence[str], slots: int) -> None:
+        self._delivery.declare_pool(stream, name, queues, slots)
+
+    def free_slots(self, stream: WorkStream, pool: str, slots: int) -> None:
+        self._delivery.free_slots(stream, pool, slots)
+
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         return self._delivery.may_serve(stream, queue, most)
 
@@ -176,6 +182,8 @@ class Home:
             self._allocation.wanted(link, response.wanted)
         elif kind == "returned":
             self._allocation.returned(link, response.returned, self._delivery.clock_ms())
+        elif kind == "interrupted":
+            self._interrupted(response.interrupted)
         elif kind == "moved":
             worker = self._workers.get(response.moved.worker)
             if worker is not None:
@@ -202,6 +210,15 @@ class Home:
         if worker.stream.block_if_full():
             self._delivery.machine.block(worker.number)
             self._allocation.slow(worker.number)
+
+    def _interrupted(self, said: peer_pb.RelayInterrupt) -> None:
+        worker = self._workers.get(said.worker)
+        if worker is None:
+            return
+        if said.reason == pb.INTERRUPT_REASON_LOST:
+            self._forget(worker, each_token(said.ack_tokens))
+        interrupt = pb.Interrupt(ack_tokens=said.ack_tokens, reason=said.reason)
+        worker.stream.push(pb.WorkResponse(interrupt=interrupt), len(said.ack_tokens))
 
     def _forget(self, worker: HomeWorker, tokens: Iterable[bytes]) -> None:
         for token in tokens:

@@ -81,7 +81,7 @@ class PollService:
         said = {each.ack_token: progress_text(each.progress, "reports.progress") for each in asked.reports}
         lost = self._polls.extend(namespace, asked.ack_tokens, _lease_ms(asked.lease))
         self._polls.report(namespace, said)
-        return pb.ExtendResponse(lost=lost)
+        return pb.ExtendResponse(lost=lost, interrupts=self._polls.interrupted(namespace, asked.ack_tokens))
 
 
 def _add(out: pb.FinishResponse, rows: Sequence[int], said: pb.SettleConfirmed) -> None:

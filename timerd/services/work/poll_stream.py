@@ -25,6 +25,7 @@ class PollStream(WorkStream):
         self.lease_ms = lease_ms
         self.held: dict[bytes, float] = {}
         self.lost: set[bytes] = set()
+        self.interrupted: dict[bytes, pb.InterruptReason] = {}
         self.is_going_away = False
         self.idle_since_s = 0.0
         self._brought: list[pb.Deliver] = []
@@ -45,9 +46,18 @@ class PollStream(WorkStream):
             self._confirmed(response.confirmed)
         elif kind == "extended":
             self.lost.update(each_token(response.extended.lost))
+        elif kind == "interrupt":
+            self._interrupted(response.interrupt)
         elif kind == "go_away":
             self.is_going_away = True
             self._something.set()
+
+    def _interrupted(self, said: pb.Interrupt) -> None:
+        tokens = each_token(said.ack_tokens)
+        if said.reason == pb.INTERRUPT_REASON_LOST:
+            self.lost.update(tokens)
+        else:
+            self.interrupted.update(dict.fromkeys(tokens, said.reason))
 
     def block_if_full(self) -> bool:
         if self._blocked or self._brought_bytes < REPLY_BYTES:

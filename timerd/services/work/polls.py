@@ -118,6 +118,15 @@ class Polls:
             lost += self._adopt(namespace, part, lease_ms) if stream is None else self._extend(stream, part)
         return lost
 
+    def interrupted(self, namespace: str, tokens: Sequence[bytes]) -> list[pb.Interrupt]:
+        """After `extend`: what has been said of these until now."""
+        found: list[pb.Interrupt] = []
+        for token in tokens:
+            stream = self._holders.get(token)
+            if stream is not None and stream.namespace == namespace and token in stream.interrupted:
+                found.append(pb.Interrupt(ack_tokens=token, reason=stream.interrupted[token]))
+        return found
+
     def report(self, namespace: str, progress: Mapping[bytes, str]) -> None:
         """By ack token; after `extend`. Of what is lost it is not kept."""
         for token, said in progress.items():
@@ -181,6 +190,7 @@ class Polls:
     def _forget(self, stream: PollStream, tokens: Sequence[bytes]) -> None:
         for token in tokens:
             stream.held.pop(token, None)
+            stream.interrupted.pop(token, None)
             if self._holders.get(token) is stream:
                 del self._holders[token]
         self._rest(stream)

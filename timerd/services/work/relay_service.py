@@ -14,7 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.core.dispatch import Action, Ask, Assignment
+from timerd.core.dispatch import Action, Ask, Assignment, InterruptReason
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
@@ -30,6 +30,7 @@ from timerd.services.transport.status import Context
 from timerd.services.work.asking import Asking
 from timerd.services.work.confirm_wire import confirmed_of
 from timerd.services.work.deliver_wire import deliver_messages, tokens_at
+from timerd.services.work.interrupt_wire import reason_message
 from timerd.v1 import work_service_pb2 as work_pb
 
 SERVICE = pb.DESCRIPTOR.services_by_name["RelayService"].full_name
@@ -65,6 +66,10 @@ class RelayedWorker:
             sent_bytes += size_bytes
         self._under_way_bytes += sent_bytes
         return Sent(messages, sent_bytes)
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        said = pb.RelayInterrupt(worker=self._worker, ack_tokens=tokens, reason=reason_message(reason))
+        self._home.send(pb.RelayResponse(interrupted=said))
 
     def go_away(self) -> None:
         """The home itself says that this instance goes away, by its credit."""

@@ -28,6 +28,7 @@ from timerd.services.transport.permission import keep_queue
 from timerd.services.transport.status import Context, abort, problem_of
 from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.poll_service import PollService
+from timerd.services.work.pools_wire import OwnPools
 from timerd.services.work.work_stream import WorkStream, encoded
 from timerd.services.work.worker_frontend import WorkerFrontend
 from timerd.v1 import work_service_pb2 as pb
@@ -41,6 +42,7 @@ MAX_WORKER_CHARS = 128
 MAX_ERROR_CHARS = 16 * 1024
 MAX_NAME_BYTES = 64
 MAX_REPLACED = 16
+CREDITS = "open.credits"
 # Of a worker whose result could not be written down.
 AGAIN_AFTER_MS = 250
 # How long a refusal waits for a worker that does not read.
@@ -80,6 +82,7 @@ class WorkService(WorkServiceServicer):
         self._hanging_up = hanging_up or HangingUp()
         # By the number of the stream.
         self._calls: dict[int, asyncio.Task[None]] = {}
+        self._pools: dict[int, OwnPools] = {}
         self._replaced: set[int] = set()
 
     async def Work(self, request_iterator: AsyncIterator[Received[pb.WorkRequest]], context: Context) -> None:
@@ -122,6 +125,7 @@ class WorkService(WorkServiceServicer):
             raise Unavailable("The worker has opened another stream in the place of this one.", "REPLACED") from None
         finally:
             del self._calls[stream.number]
+            self._pools.pop(stream.number, None)
             self._replaced.discard(stream.number)
             self._connected.leave(stream.number)
             if unsent := stream.unsent():
@@ -157,7 +161,8 @@ class WorkService(WorkServiceServicer):
         plain_text(asked.worker, MAX_WORKER_CHARS, "worker", "open.worker")
         _check_tokens(asked.resume, "open.resume")
         _check_names([asked.stream], asked.replaces)
-        credits = [(queue_of(c.queue, "open.credits.queue"), c.tasks) for c in asked.credits]
+        pools = OwnPools(asked)
+        credited = [queue_of(c.queue, "open.credits.queue") for c in asked.credits if not pools.credited(c, CREDITS)]
         if asked.merges_confirmed:
             stream.merge_confirmed()
         lease_ms = _lease_ms(asked.lease_ms)
@@ -165,28 +170,35 @@ class WorkService(WorkServiceServicer):
         keep_queue(namespace, None)
         self._frontend.join(stream, namespace, lease_ms, asked.stream, asked.worker)
         self._connected.join(stream.number, asked.worker, namespace)
-        for queue, _ in credits:
+        self._pools[stream.number] = pools
+        for queue in (*credited, *pools.queues):
             self._credit(stream, queue, 0)
+        for pool in pools.declared:
+            self._frontend.declare_pool(stream, *pool)
         lost = self._frontend.resume(stream, asked.resume) if asked.resume else []
         for number in self._frontend.replaced(namespace, asked.replaces) if asked.replaces else ():
             if (call := self._calls.get(number)) is not None and number not in self._replaced:
                 self._replaced.add(number)
                 call.cancel()
         opened = pb.Opened(
-            server=self._frontend.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
+            server=self._frontend.server,
+            lease_ms=lease_ms,
+            ack_token_bytes=ACK_TOKEN_BYTES,
+            lost=b"".join(lost),
+            knows_pools=True,
         )
         stream.push(pb.WorkResponse(opened=opened))
-        for queue, tasks in credits:
-            self._credit(stream, queue, tasks)
+        for credit in asked.credits:
+            self._take_credit(stream, credit, CREDITS)
 
     def _take(self, stream: WorkStream, request: pb.WorkRequest) -> None:
         kind = request.WhichOneof("request")
         if kind == "settle":
             self._settle(stream, request.settle)
             for credit in request.settle.credits:
-                self._credit(stream, queue_of(credit.queue, "settle.credits.queue"), credit.tasks)
+                self._take_credit(stream, credit, "settle.credits")
         elif kind == "credit":
-            self._credit(stream, queue_of(request.credit.queue, "credit.queue"), request.credit.tasks)
+            self._take_credit(stream, request.credit, "credit")
         elif kind == "extend":
             _check_tokens(request.extend.ack_tokens, "extend.ack_tokens")
             for report in request.extend.reports:
@@ -198,6 +210,12 @@ class WorkService(WorkServiceServicer):
                 stream.push(pb.WorkResponse(extended=pb.Extended(lost=b"".join(lost))), len(lost) * ACK_TOKEN_BYTES)
         else:
             raise Invalid("After `open` a Work stream takes credit, settle and extend: send one of these.", "request")
+
+    def _take_credit(self, stream: WorkStream, credit: pb.Credit, field: str) -> None:
+        if pool := self._pools[stream.number].credited(credit, field):
+            self._frontend.free_slots(stream, pool, credit.tasks)
+        else:
+            self._credit(stream, queue_of(credit.queue, f"{field}.queue"), credit.tasks)
 
     def _credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
         if not self._frontend.may_serve(stream, queue, MAX_QUEUES):

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc.aio
 
-from timerd.core.dispatch import Assignment
+from timerd.core.dispatch import Assignment, InterruptReason
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.work.confirm_wire import confirmed_of
 from timerd.services.work.deliver_wire import deliver_messages
+from timerd.services.work.interrupt_wire import interrupt_message
 from timerd.v1 import work_service_pb2 as pb
 
 # A confirmation that is owed counts as so much, and each token that it is owed of, so that a worker cannot settle
@@ -102,6 +103,9 @@ class WorkStream:
             messages += 1
             sent_bytes += size_bytes
         return Sent(messages, sent_bytes)
+
+    def interrupt(self, tokens: bytes, reason: InterruptReason) -> None:
+        self.push(pb.WorkResponse(interrupt=interrupt_message(tokens, reason)), len(tokens))
 
     def go_away(self) -> None:
         self.push(pb.WorkResponse(go_away=AWAY))

@@ -24,6 +24,14 @@ class WorkerFrontend(Protocol):
 
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None: ...
 
+    def declare_pool(self, stream: WorkStream, name: str, queues: Sequence[str], slots: int) -> None:
+        """The queues, which it serves, share so many slots. None is free yet."""
+        ...
+
+    def free_slots(self, stream: WorkStream, pool: str, slots: int) -> None:
+        """So many more of the pool."""
+        ...
+
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool: ...
 
     def settle(

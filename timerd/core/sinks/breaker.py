@@ -1,4 +1,4 @@
-"""How many requests a target may be sent now. One that fails is left in peace for a while, then tried with one request.
+"""How many tasks a target may be sent now. One that fails is left in peace for a while, then tried with one.
 
 What waits meanwhile has not begun: its attempts are not used up, and it can be cancelled or moved.
 """
@@ -9,14 +9,21 @@ import math
 from enum import Enum
 from typing import NamedTuple
 
-from timerd.core.webhooks.answers import TargetHealth
-
-# Failures in a row that open it.
+# Failures in a row that open it, of requests that go one by one.
 FAILURES = 5
 FIRST_PAUSE_MS = 1_000
 MOST_PAUSE_MS = 300_000
 # A target that puts off its tasks for so long is failing.
 MOST_THROTTLED_MS = 86_400_000
+
+
+class TargetHealth(Enum):
+    """What one answer says of the target."""
+
+    HEALTHY = "healthy"
+    FAILING = "failing"
+    THROTTLING = "throttling"
+    GONE = "gone"
 
 
 class TargetState(Enum):
@@ -29,18 +36,19 @@ class TargetState(Enum):
 
 
 class Room(NamedTuple):
-    """So many requests may be open; where that may be more later, when to ask again."""
+    """So many may be open; where that may be more later, when to ask again."""
 
     most: int
     next_ms: float
 
 
 class Breaker:
-    """Of one target. `most`: how many requests may be open where all is well."""
+    """Of one target. `most`: how many tasks may be open where all is well. `failures`: so many in a row open it."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, failures: int = FAILURES) -> None:
         self.state = TargetState.OK
         self._most = most
+        self._failures_that_open = failures
         self._failures = 0
         # How often it has opened since the last success.
         self._opened = 0
@@ -93,7 +101,7 @@ class Breaker:
         if now_ms < self._until_ms:
             return
         self._failures += 1
-        if self._is_trying or self._failures >= FAILURES:
+        if self._is_trying or self._failures >= self._failures_that_open:
             pause_ms = min(MOST_PAUSE_MS, FIRST_PAUSE_MS << min(self._opened, 20))
             self._opened += 1
             self._pause(TargetState.OPEN, now_ms + pause_ms)

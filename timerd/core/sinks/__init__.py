@@ -1,0 +1,1 @@
+"""What sinks decide about the place that they deliver to."""
