@@ -97,7 +97,9 @@ async def test_only_instances_of_the_cluster_may_ask_an_instance_what_it_sends()
     async with Cluster("a", "b") as cluster:
         address = cluster.instances["b"].node.address
         async with grpc.aio.insecure_channel(address) as channel:
-            call = InspectServiceStub(channel).Watch(inspect_service_pb2.WatchRequest(namespace="default"))
+            call = InspectServiceStub(channel).Watch(
+                inspect_service_pb2.WatchRequest(namespace="default", max_per_second=1)
+            )
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await call.read()
             assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED

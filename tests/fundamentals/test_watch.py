@@ -10,9 +10,10 @@ import pytest
 
 from tests.fundamentals.conftest import Inbox
 from tests.fundamentals.screen import looking_on, until
-from timerd.client import Client, DeliveryEventKind, InvalidTask, Overloaded, RetryPolicy
-from timerd.core.dispatch import MOST_READERS, TailReader
+from timerd.client import Client, DeliveryEventKind, InvalidTask, Overloaded, RetryPolicy, TaskState
+from timerd.core.dispatch import MOST_READERS, Tail, TailReader
 from timerd.core.dispatch.tail import MOST_WAITING
+from timerd.services.background import unforeseen
 from timerd.testing import Server
 from timerd.v1 import watch_pb2
 from timerd.worker import Delivery, Reject
@@ -120,6 +121,24 @@ async def test_one_who_does_not_read_holds_nobody_up(server: Server, client: Cli
     looking.cancel()
     assert len(said[1].events) == MOST_WAITING
     assert len(said[1].events) + said[1].left_out == 6_000
+
+
+@pytest.mark.unforeseen
+@pytest.mark.parametrize("method", ["sent", "settled"])
+async def test_a_mistake_in_what_is_told_costs_no_delivery(
+    server: Server, client: Client, inbox: Inbox, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nobody foresaw this")
+
+    monkeypatch.setattr(Tail, method, fail)
+    await inbox.works("mails")
+    before = unforeseen["watching"]
+    tasks = [await client.schedule("mails", b"", delay=MINUTE) for _ in range(3)]
+    async with looking_on(client):
+        await server.advance(minutes=2)
+    assert {(await client.get(task.id)).state for task in tasks} == {TaskState.ACKED}
+    assert unforeseen["watching"] > before
 
 
 async def test_nothing_is_kept_while_nobody_looks_on(server: Server, client: Client, inbox: Inbox) -> None:

@@ -25,6 +25,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="mistake-of-the-tail-stops-settling",
+        guarantee="W1",
+        file="timerd/services/dispatch/live_tail.py",
+        old='            with noted("watching", "who looks on is not told of what has ended"):\n',
+        new="            if True:\n",
+        breaks="a mistake in what people are shown leaves workers without an answer to their acks",
+        tests=("tests/fundamentals/test_watch.py::test_a_mistake_in_what_is_told_costs_no_delivery",),
+    ),
+    Mutant(
         name="end-of-an-earlier-attempt",
         guarantee="W1",
         file="timerd/core/dispatch/tail.py",

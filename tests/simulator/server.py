@@ -8,6 +8,7 @@ from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 from tests.simulator.faults import FaultyStore
+from tests.simulator.onlooker import Onlooker
 from tests.simulator.virtual_loop import LoopClock, Owner, VirtualLoop
 from timerd.adapters.alarm import LoopAlarm
 from timerd.config import ServerConfig
@@ -86,6 +87,7 @@ class Run:
         engine = Engine(store, scheduler, time, SECRET, config)
         firing = SchedulerFiring(scheduler, time, store, SECRET)
         delivery = Delivery(firing, LoopAlarm(time.exact_ms), machine)
+        delivery.tail.join(Onlooker())
         return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires), HangingUp())
 
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:

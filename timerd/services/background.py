@@ -30,6 +30,15 @@ def note(work: str, error: BaseException, consequence: str) -> None:
     log.error("unforeseen error in %s: %s", work, consequence, exc_info=error)
 
 
+@contextmanager
+def noted(work: str, consequence: str) -> Iterator[None]:
+    """A block that nothing depends on: an error that ends it is noted, and what comes after it goes on."""
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - it is noted
+        note(work, error, consequence)
+
+
 def begin(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     """Runs `work` in a task of its own. An error that ends it is noted under `name`."""
     task = asyncio.get_running_loop().create_task(work, name=name)

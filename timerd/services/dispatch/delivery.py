@@ -31,7 +31,6 @@ from timerd.core.dispatch import (
     SendHold,
     Settlement,
     Slice,
-    Tail,
 )
 from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
@@ -40,6 +39,7 @@ from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.model.pushback import Pushback
 from timerd.services.dispatch.due_looks import DueLooks
 from timerd.services.dispatch.interrupting import Interrupting
+from timerd.services.dispatch.live_tail import LiveTail
 from timerd.services.dispatch.pool_round import PoolRound
 from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
@@ -86,8 +86,9 @@ class Delivery:
         self.queue_stats = self.machine.queue_stats
         self._settling = Settling(firing, self.settled)
         self.on_durable, self.on_settled = self._settling.on_durable, self._settling.on_settled
-        self.tail = Tail(firing.secret)
-        self.on_durable(self._tell_ended)
+        self._live = LiveTail(firing.secret, self.clock_ms)
+        self.tail = self._live.tail
+        self.on_durable(self._live.ended)
         pacing = Pacing()
         share = machine.capacity.share
         self._send_hold = SendHold(share.wanted)
@@ -459,17 +460,12 @@ class Delivery:
             columns = assignment.taken.rows.columns
             stats.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             sent = self._send(assignment)
-            if self.tail.is_read:
-                self.tail.sent(queue, assignment.taken, assignment.called, now_ms)
+            self._live.sent(queue, assignment, now_ms)
             messages += sent.messages
             sent_bytes += sent.size_bytes
         before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
         self._sent_at = (now_ms, before + tasks)
         return tasks, messages, sent_bytes
-
-    def _tell_ended(self, settlement: Settlement) -> None:
-        if self.tail.is_read:
-            self.tail.settled(settlement, self.clock_ms())
 
     def _send(self, assignment: Assignment) -> Sent:
         sink = self._sinks[assignment.worker]

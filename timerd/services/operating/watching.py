@@ -94,7 +94,9 @@ class Watching:
             await self._tell(telling, look, write, telling.message)
 
     async def watch_here(self, request: peer_pb.WatchRequest, write: WriteMessage) -> None:
-        """As `watch`, of this instance alone, for another one."""
+        """As `watch`, of this instance alone, for another one, which has judged what was asked."""
+        if not request.namespace or not request.max_per_second:
+            raise Invalid("It is not said what is watched: fill namespace and max_per_second.", "namespace")
         with self._one(WatchFilter(request.namespace, request.queue, request.max_per_second)) as telling:
 
             def message() -> peer_pb.WatchResponse:
