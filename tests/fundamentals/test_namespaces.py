@@ -16,6 +16,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE, RawWorker
 from timerd.client import Client
+from timerd.services.calls import dead_letter_purge
 from timerd.testing import Server
 from timerd.v1 import timer_service_pb2 as api
 from timerd.v1 import work_service_pb2 as pb
@@ -123,8 +124,13 @@ async def test_an_id_of_another_namespace_is_answered_as_one_that_was_never_give
 
 @pytest.mark.parametrize("verb", BY_PAGE, ids=lambda verb: verb.name)
 async def test_a_page_token_of_another_namespace_is_refused(
-    verb: MethodDescriptor, server: Server, channel: grpc.aio.Channel, alice: Alice
+    verb: MethodDescriptor,
+    server: Server,
+    channel: grpc.aio.Channel,
+    alice: Alice,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(dead_letter_purge, "READ_AT_ONCE", 1)
     page = await answer(channel, verb, asked_of(verb, server, "default"))
     assert isinstance(page, dict), page
     asked = asked_of(verb, server, "another", page_token=page["nextPageToken"])
