@@ -262,26 +262,29 @@ class Worker:
         return pool
 
     def _on_in_pool(
-        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str
+        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str, *, shield: bool
     ) -> None:
         check_handler(handler, queue, "delivery")
         called, timeout_s = isolated(handler, queue, isolation), _seconds_or_none(timeout)
-        self._add(SingleLane(queue, called, pool.slots, self._tracing, timeout_s, pool))
+        self._add(SingleLane(queue, called, pool.slots, self._tracing, timeout_s, pool, shield=shield))
 
-    def include(self, tasks: TypedHandlers, *, concurrency: int = 16, timeout: Span | None = None) -> None:
+    def include(
+        self, tasks: TypedHandlers, *, concurrency: int = 16, timeout: Span | None = None, shield: bool = False
+    ) -> None:
         """The worker takes over the typed tasks of a registry: `worker.include(tasks)`.
 
         Args:
             tasks: a `timerd.tasks.Tasks`.
             concurrency: how many calls of each queue run at a time. Default 16.
             timeout: how long a call may take, as for `on`.
+            shield: as for `on`.
 
         Raises:
             InvalidTask: a queue of it has a handler already.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
         for queue, handler in tasks.handlers(_at_least_one(concurrency, "concurrency")).items():
-            self.on(queue, concurrency=concurrency, timeout=timeout)(handler)
+            self.on(queue, concurrency=concurrency, timeout=timeout, shield=shield)(handler)
         self._included.append(tasks)
 
     def scheduled(
@@ -296,6 +299,7 @@ class Worker:
         pause_on_dead: bool = False,
         concurrency: int = 16,
         timeout: Span | None = None,
+        shield: bool = False,
         **when: Unpack[SpecKeywords],
     ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator declares a schedule and registers its handler: `@worker.scheduled("report", cron="0 9 * * *")`.
@@ -313,6 +317,7 @@ class Worker:
             pause_on_dead: as for `Schedules.create`. Default not.
             concurrency: how many calls of the handler run at a time. Default 16.
             timeout: how long a call may take, as for `on`.
+            shield: as for `on`.
             when: when it comes, the keywords of `SpecKeywords`.
 
         Raises:
@@ -336,7 +341,7 @@ class Worker:
             )
 
         self._declared.append(declare)
-        return self.on(own_queue, concurrency=concurrency, timeout=timeout)
+        return self.on(own_queue, concurrency=concurrency, timeout=timeout, shield=shield)
 
     def _add(self, lane: Lane) -> None:
         if self._loop is not None:

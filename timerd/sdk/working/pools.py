@@ -39,7 +39,9 @@ class SlotCredit:
 class Register(Protocol):
     """Registers a handler of a queue in a pool."""
 
-    def __call__(self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str) -> None:
+    def __call__(
+        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str, *, shield: bool
+    ) -> None:
         """Raises as `Worker.on`."""
         ...
 
@@ -69,13 +71,16 @@ class Pool:
         """How many handlers run at a time, of all queues together."""
         return self._shared.slots
 
-    def on(self, queue: str, *, timeout: Span | None = None, isolation: str = "") -> Callable[[AnyHandler], AnyHandler]:
+    def on(
+        self, queue: str, *, timeout: Span | None = None, isolation: str = "", shield: bool = False
+    ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator registers a handler for the tasks of a queue, in the slots of the pool: `@pool.on("pdf")`.
 
         Args:
             queue: the queue; a worker has one handler for each, in one pool or in none.
             timeout: how long a call may take, as for `Worker.on`. A plain handler that goes on keeps its slot.
             isolation: as for `Worker.on`.
+            shield: as for `Worker.on`.
 
         Raises:
             InvalidTask, TimerdError: as for `Worker.on`.
@@ -83,7 +88,7 @@ class Pool:
         queue = text(queue, "queue")
 
         def register(handler: AnyHandler) -> AnyHandler:
-            self._register(handler, queue, self._shared, timeout, isolation)
+            self._register(handler, queue, self._shared, timeout, isolation, shield=shield)
             return handler
 
         return register
