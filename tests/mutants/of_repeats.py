@@ -38,6 +38,15 @@ MUTANTS = (
         tests=("tests/services/test_many_moves.py::test_tries_of_one_call_that_come_side_by_side_are_one",),
     ),
     Mutant(
+        name="mark-left-behind-is-ours",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="    if first == request or (mine and first is None):\n",
+        new="    if first == request or mine:\n",
+        breaks="a try of a cancel says CANCELLED, and another one ALREADY_CANCELLED, where an earlier call has ended the task",
+        tests=(f"{CANCEL_AGAIN}test_a_mark_on_a_place_that_the_task_had_left_is_not_the_one_that_ended_it",),
+    ),
+    Mutant(
         name="past-moves-forgotten",
         guarantee="G2",
         file="timerd/core/protocol/past_moves.py",

@@ -33,7 +33,8 @@ class Keys:
     def __init__(self) -> None:
         self._tasks: defaultdict[str, list[Known]] = defaultdict(list)
         self._open: dict[str, Claim] = {}
-        self._answered: set[str] = set()
+        # By request: when the first try of the call began.
+        self._answered: dict[str, float] = {}
         # Cancels by key that are not answered, by request.
         self._cancels: dict[str, str] = {}
 
@@ -66,9 +67,9 @@ class Keys:
         """When the first try began of those that were not refused. A try of which nothing is known may still come."""
         claim = self._open.get(called.request)
         if claim is None:
-            return called.at_ms
+            return self._answered.get(called.request, called.at_ms)
         if replied.said is Said.OK:
-            self._answered.add(called.request)
+            self._answered[called.request] = claim.first_ms
             del self._open[called.request]
         elif replied.said is Said.NOT_DONE:
             claim.tries.discard(called.call)
@@ -105,7 +106,7 @@ class Keys:
         """Now it is known which task it is about, for all its tries."""
         if replied.said is not Said.OK or called.request in self._answered:
             return
-        self._answered.add(called.request)
+        self._answered[called.request] = called.at_ms
         self._cancels.pop(called.request, None)
         for task in self._tasks[called.key]:
             if task.name not in replied.ids:

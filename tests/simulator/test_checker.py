@@ -526,6 +526,15 @@ def test_what_has_expired_is_not_pending_and_keeps_no_key(tale: Tale) -> None:
     ]
 
 
+def test_a_repeat_says_who_had_the_key_when_the_call_was_made(tale: Tale) -> None:
+    tale.reply(1_001, tale.schedule(1_000, "old", EXPIRING), "stored")
+    tale.reply(1_511, tale.schedule(1_510, "in time", KEYED), "kept old")
+    looked(tale, 2_100, "EXPIRED")
+    tale.reply(3_001, tale.schedule(3_000, "in time", KEYED), "kept old")
+    tale.over(60_000, old="EXPIRED")
+    assert tale.wrong == []
+
+
 def test_who_gets_the_key_of_what_has_expired_ends_it(tale: Tale) -> None:
     """By a clock that was ahead of its holder's."""
     tale.reply(1_001, tale.schedule(1_000, "old", EXPIRING), "stored")

@@ -11,6 +11,7 @@ from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to,
 from timerd.core.partition import Asked
 from timerd.core.protocol.cancel import Cancelled, end_task
 from timerd.core.protocol.lookup import locate
+from timerd.core.protocol.move import Wish, move_task
 from timerd.core.protocol.procedures import AskToEnd, Procedure, SetMarks, TryCas
 from timerd.model.settle import Outcome
 from timerd.services.holding.own_machines import OwnMachines
@@ -151,3 +152,17 @@ def test_of_what_was_never_due_a_repeat_sets_nothing(world: World) -> None:
     before = dict(world.store._registers)
     assert run(world, cancel(world, task)) is Cancelled.CANCELLED
     assert world.store._registers == before
+
+
+def test_a_mark_on_a_place_that_the_task_had_left_is_not_the_one_that_ended_it(world: World) -> None:
+    """One try of the later call stands still before it marks; another one finds the task cancelled by the earlier."""
+    [task] = scheduled(world, 30_000)
+    slow = cancel(world, task, b"later")
+    marking = up_to(world, slow, SetMarks)
+    wish = Wish("a move", world.now_ms + 60_000, world.now_ms, 86_400_000)
+    task.fire_at_ms = {run(world, move_task(task.id, wish))}
+    world.settle_down()
+    assert run(world, cancel(world, task, b"earlier")) is Cancelled.CANCELLED
+    assert run(world, cancel(world, task, b"later")) is Cancelled.ALREADY_CANCELLED
+    assert run(world, going_on(slow, marking)) is Cancelled.ALREADY_CANCELLED
+    assert run(world, cancel(world, task, b"later")) is Cancelled.ALREADY_CANCELLED

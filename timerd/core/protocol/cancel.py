@@ -376,9 +376,11 @@ def _or_in_flight(here: Located, outcome: Outcome, said: Cancelled) -> Procedure
 
 
 def _ended(here: Located, settled: Outcome | None, request: bytes, *, mine: bool) -> Cancelled:
-    """`mine`: it ended so by our mark, which stands on a place that it has left."""
+    """`mine`: it ended so by our mark, which stands on a place that it has left, where no mark on its way says more: by
+    that one all tries go, also those that have not met ours."""
     if settled not in MARK_OF_OUTCOME:
         return Cancelled.ALREADY_FIRED
-    if mine or here.first(MARK_OF_OUTCOME[settled]) == request:
+    first = here.first(MARK_OF_OUTCOME[settled])
+    if first == request or (mine and first is None):
         return Cancelled.CANCELLED
     return Cancelled.ALREADY_FIRED if settled is Outcome.ACKED else Cancelled.ALREADY_CANCELLED
