@@ -43,7 +43,7 @@ MUTANTS = (
         file="timerd/core/protocol/cancel.py",
         old="    if first == request or (mine and first is None):\n",
         new="    if first == request or mine:\n",
-        breaks="a try of a cancel says CANCELLED, and another one ALREADY_CANCELLED, where an earlier call has ended the task",
+        breaks="of a task that an earlier call has ended one try of a cancel says CANCELLED, another ALREADY_CANCELLED",
         tests=(f"{CANCEL_AGAIN}test_a_mark_on_a_place_that_the_task_had_left_is_not_the_one_that_ended_it",),
     ),
     Mutant(
