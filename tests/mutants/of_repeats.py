@@ -47,6 +47,15 @@ MUTANTS = (
         tests=(f"{CANCEL_AGAIN}test_a_mark_on_a_place_that_the_task_had_left_is_not_the_one_that_ended_it",),
     ),
     Mutant(
+        name="cancelled-unset-by-the-short-way",
+        guarantee="G2",
+        file="timerd/services/engine/ending.py",
+        old="    ways = [n for n in _due(tasks, now_ms) if said[n] is Cancelled.CANCELLED]\n",
+        new="    ways: list[int] = []\n",
+        breaks="of two tries of a cancel one says IN_FLIGHT and the other CANCELLED",
+        tests=(f"{CANCEL_AGAIN}test_tries_by_the_short_way_set_what_they_say_of_what_was_due",),
+    ),
+    Mutant(
         name="past-moves-forgotten",
         guarantee="G2",
         file="timerd/core/protocol/past_moves.py",
@@ -235,8 +244,8 @@ MUTANTS = (
         name="in-flight-not-remembered",
         guarantee="G2",
         file="timerd/core/protocol/cancel.py",
-        old="    if said is Cancelled.IN_FLIGHT and now_ms:\n",
-        new="    if said is Cancelled.IN_FLIGHT and not now_ms:\n",
+        old="    if not now_ms:\n        return said\n    return Cancelled(",
+        new="    if not now_ms or said is Cancelled.IN_FLIGHT:\n        return said\n    return Cancelled(",
         breaks="the worker has acked meanwhile, and the repeat of a cancel that said IN_FLIGHT says ALREADY_FIRED",
         tests=(
             "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",

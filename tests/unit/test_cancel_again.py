@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -9,11 +10,12 @@ import pytest
 from tests.property.world import Task, World
 from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to, world
 from timerd.core.partition import Asked
-from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.cancel import Cancelled, end_task, set_for_all_tries
 from timerd.core.protocol.lookup import locate
 from timerd.core.protocol.move import Wish, move_task
 from timerd.core.protocol.procedures import AskToEnd, Procedure, SetMarks, TryCas
 from timerd.model.settle import Outcome
+from timerd.services.engine.ending import end_all
 from timerd.services.holding.own_machines import OwnMachines
 
 __all__ = ["world"]
@@ -166,3 +168,23 @@ def test_a_mark_on_a_place_that_the_task_had_left_is_not_the_one_that_ended_it(w
     assert run(world, cancel(world, task, b"later")) is Cancelled.ALREADY_CANCELLED
     assert run(world, going_on(slow, marking)) is Cancelled.ALREADY_CANCELLED
     assert run(world, cancel(world, task, b"later")) is Cancelled.ALREADY_CANCELLED
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_tries_by_the_short_way_set_what_they_say_of_what_was_due(world: World, is_first: bool) -> None:
+    """Another try may have found the task with a worker. What was never due was with nobody, and costs no register."""
+    task, never_due = scheduled(world, 0, 60_000)
+    nobody_holds(world)
+    registers = len(world.store._registers)
+
+    def short() -> list[Cancelled]:
+        ids = [task.id, never_due.id]
+        return asyncio.run(end_all(ids, Outcome.CANCELLED, b"r", world.runner, now_ms=world.now_ms))
+
+    def other() -> Cancelled:
+        return run(world, set_for_all_tries(task.id, b"r", Cancelled.IN_FLIGHT, world.now_ms))
+
+    said, stands = (short(), other()) if is_first else (other(), short())[::-1]
+    assert stands is said[0] is (Cancelled.CANCELLED if is_first else Cancelled.IN_FLIGHT)
+    assert said[1] is Cancelled.CANCELLED
+    assert len(world.store._registers) == registers + 1

@@ -1,6 +1,6 @@
 """The procedures of the protocol: what callers and holders do at the store, in which order."""
 
-from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, said_for_good
+from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, set_for_all_tries
 from timerd.core.protocol.cancel_many import end_many
 from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried, insert_repeated
 from timerd.core.protocol.keys import (
@@ -71,7 +71,7 @@ from timerd.core.protocol.side_by_side import joined
 from timerd.core.protocol.without_key import was_lost
 
 __all__ = [
-    "said_for_good",
+    "set_for_all_tries",
     "withdraw",
     "withdraw_many",
     "withdraw_together",

@@ -183,9 +183,14 @@ def said_for_good(
     repeat, for CANCELLED was perhaps said before: it is to be made again until the holder answers."""
     if said is Cancelled.PENDING and is_repeat and now_ms:
         raise Unavailable(SILENT, "HOLDER_SILENT", retry_after_ms=ASK_AGAIN_MS)
-    if said is Cancelled.IN_FLIGHT and now_ms:
-        return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
-    return said
+    return (yield from set_for_all_tries(task, request, said, now_ms)) if said is Cancelled.IN_FLIGHT else said
+
+
+def set_for_all_tries(task: TaskId, request: bytes, said: Cancelled, now_ms: int) -> Procedure[Cancelled]:
+    """This answer, or that of another try of the call which was faster."""
+    if not now_ms:
+        return said
+    return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
 
 
 def _said_by_all_tries(
@@ -193,9 +198,9 @@ def _said_by_all_tries(
 ) -> Procedure[Cancelled]:
     """CANCELLED: set, for another try may have found the task with a worker, and be about to say so. What was never
     due was with nobody."""
-    if said is not Cancelled.CANCELLED or not now_ms or (not here.place.key.version and task.position_ms > now_ms):
+    if said is not Cancelled.CANCELLED or (not here.place.key.version and task.position_ms > now_ms):
         return said
-    return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
+    return (yield from set_for_all_tries(task, request, said, now_ms))
 
 
 def _said_before(task: TaskId, request: bytes, now_ms: int) -> Procedure[Cancelled | None]:

@@ -8,11 +8,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import cast
 
-from timerd.core.protocol import Cancelled, Procedure, Request, end_many, end_task, said_for_good
+import numpy as np
+
+from timerd.core.protocol import Cancelled, Procedure, Request, end_many, end_task, set_for_all_tries
 from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
+from timerd.model.task_ids import TaskIds
 from timerd.services.holding.driving import WRITES, Performs, Returned, drive, unknown_of
 from timerd.services.holding.shared_trips import SharedTrips
 
@@ -81,17 +84,27 @@ async def end_all(
 async def _said_for_good(
     tasks: Sequence[TaskId], said: Sequence[Cancelled | None], request: bytes, noting: _Noting, now_ms: int
 ) -> Sequence[Cancelled | None]:
-    """Those that are IN_FLIGHT are remembered as such, unless another try of the call has set another answer."""
-    if Cancelled.IN_FLIGHT not in said:
+    """What two tries at once may say in two ways is set, unless another one has set another answer: IN_FLIGHT, and
+    CANCELLED of what was due, which another try may have found with a worker."""
+    ways = [n for n in _due(tasks, now_ms) if said[n] is Cancelled.CANCELLED]
+    ways += [n for n, each in enumerate(said) if each is Cancelled.IN_FLIGHT] if Cancelled.IN_FLIGHT in said else []
+    if not ways:
         return said
     known = list(said)
-    in_flight = [n for n, each in enumerate(said) if each is Cancelled.IN_FLIGHT]
-    for at in range(0, len(in_flight), AT_ONCE):
-        part = in_flight[at : at + AT_ONCE]
-        work = [said_for_good(tasks[n], request, Cancelled.IN_FLIGHT, now_ms) for n in part]
-        for n, each in zip(part, await _side_by_side(work, noting), strict=True):
+    for at in range(0, len(ways), AT_ONCE):
+        part = ways[at : at + AT_ONCE]
+        work = [set_for_all_tries(tasks[n], request, cast(Cancelled, said[n]), now_ms) for n in part]
+        for n, each in zip(part, await _side_by_side(work, noting, SharedTrips(noting)), strict=True):
             known[n] = each
     return known
+
+
+def _due(tasks: Sequence[TaskId], now_ms: int) -> list[int]:
+    """Their places. By no clock nothing is."""
+    if isinstance(tasks, TaskIds):
+        places: list[int] = np.flatnonzero(tasks.positions_ms <= now_ms).tolist()
+        return places
+    return [n for n, task in enumerate(tasks) if task.position_ms <= now_ms]
 
 
 async def _side_by_side(
