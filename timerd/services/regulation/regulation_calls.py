@@ -92,7 +92,7 @@ class RegulationCalls:
         limit = limit_of(request.limit) if request.HasField("limit") else None
         keys = keys_of(request.keys) if request.HasField("keys") else None
         if limit is not None or limits or keys is not None:
-            self._regulating.check_single()
+            self._regulating.check_limits([limit] if limit is not None else [], has_keys=keys is not None)
         ordering = ordering_of(request.ordering)
         self._verbs.now_ms()
 
