@@ -30,7 +30,6 @@ from timerd.core.dispatch import RETURN_MS, Deliveries, DeliveryMachine, Limit, 
 from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition import HoldingSettings, Memory
-from timerd.core.regulation import Breakers, KnownRules, RuleKeyLimits, RuleLimits, Standstills
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
@@ -68,10 +67,10 @@ from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
 from timerd.services.readiness import readiness_probe_of
+from timerd.services.regulation.in_force import RulesInForce
 from timerd.services.regulation.limit_calls import regulation_verbs
-from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
-from timerd.services.regulation.told import RegulationPeerService, RuleTelling
+from timerd.services.regulation.rule_peer_service import RegulationPeerService
 from timerd.services.schedules.cycle_calls import CycleCalls
 from timerd.services.schedules.passing import OtherInstances, TickService
 from timerd.services.schedules.recurring import Recurring
@@ -289,21 +288,18 @@ async def assemble(
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
-    known, opened = KnownRules(), partial(_opened, scheduler, lambda: delivery)
-    still = Standstills(known, Breakers(known, base.machine.hand, opened, name))
-    allocation = CreditAllocation(base.machine, firing, peer_links.links, still.opens_ms) if peer_links else None
-    by_rules = RuleLimits(known, base.machine.known_hand, opened, base.machine.before.brought.doubt_ms)
-    limits, hold = [by_rules, *still.limits, *(limit() for limit in LIMITS)], still.holds.hold
+    opened, is_single = partial(_opened, scheduler, lambda: delivery), peer_links is None
+    rules = RulesInForce(base.machine, opened, lambda: delivery.longest_lease_ms, name, is_single=is_single)
+    links = peer_links.links if peer_links is not None else None
+    allocation = CreditAllocation(base.machine, firing, links, rules.still.opens_ms) if links is not None else None
+    limits, hold = [*rules.limits, *(limit() for limit in LIMITS)], rules.hold
     alarm, machine, told = make(time.exact_ms), base.machine, base.membership.announced
     delivery: Delivery = Delivery(
         firing, alarm, machine, remote=allocation, server=name, limits=limits, hold=hold, announced=told
     )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
-    others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
-    placing = Placing(base.machine.before.brought, scheduler.finder.owner_of, base.now_ms) if peers is None else None
-    keys = RuleKeyLimits(known, machine, scheduler.memory.limit_keys) if peers is None else None
-    rest = others, opened, clock.boot_ms, still, placing, keys
-    regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, *rest)
+    called = peers.peers if peers is not None else None
+    regulating = rules.regulating(scheduler, called, base.now_ms, clock.boot_ms)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     webhooks, streams = _webhooks(config, delivery, clock, to.api), _streams(config, delivery)
     last = to.sweep, webhooks, regulating, to.api.audited
@@ -316,10 +312,12 @@ async def assemble(
         single = None, None, None, probe
         return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last, streams=streams)
     token = peer_token(base.secret)
-    relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
+    relays = relaying(
+        delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up, rules.moved
+    )
     scheduler.effect_runner.on_gone(relays.gone)
     worked = TickService(token, to.ticks.try_tick)
-    ruled = RegulationPeerService(token, regulating.heard)
+    ruled = RegulationPeerService(token, regulating)
     inside = [each.handler() for each in (peers.service, relays.service, to.inspected, worked, ruled)]
     work = WorkService(relays.home, to.api.results, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])

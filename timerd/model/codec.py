@@ -40,8 +40,10 @@ Number = TypeVar("Number", bound=IntEnum)
 PLACES = "places"
 # Of an instance whose deliveries say that a result is kept.
 KEEPS_RESULTS = "keep_result"
+# Of an instance that borrows the permits of a limit which it sends by.
+LENDS = "lent_permits"
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS, ORDERING_KEY})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS, ORDERING_KEY, LENDS})
 
 
 def dump_json(value: object) -> bytes:

@@ -150,6 +150,8 @@ class Node:
             await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(stop_wait_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
         self.engine.drain()
+        if self.regulating is not None:
+            await bounded(self.regulating.leave())
         for step in self._last_steps():
             await bounded(step)
 

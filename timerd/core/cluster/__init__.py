@@ -5,12 +5,13 @@ from timerd.core.cluster.engine_clock import STABLE_MS, EngineClock
 from timerd.core.cluster.forecast import Outlook, demand_per_s
 from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.cluster.load_estimate import LoadEstimate, shards_for
-from timerd.core.cluster.membership import Members, Predecessor, Seen, Timing, beat, claim, enlist, look
-from timerd.core.cluster.placement import holder_of
+from timerd.core.cluster.membership import HeldBy, Members, Predecessor, Seen, Timing, beat, claim, enlist, look
+from timerd.core.cluster.placement import holder_of, placed
 
 __all__ = [
     "Comparison",
     "EngineClock",
+    "HeldBy",
     "LoadEstimate",
     "LeaseTrust",
     "Members",
@@ -28,5 +29,6 @@ __all__ = [
     "enlist",
     "holder_of",
     "look",
+    "placed",
     "shards_for",
 ]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from timerd.core.cluster.lease_trust import Observation
 from timerd.core.protocol import Procedure, ReadRegister, ReadRegisters, TryCas
 from timerd.model.instance import ROSTER, InstanceEntry, InstanceState, instance_key, roster_bytes, roster_of
-from timerd.model.registers import Control
 from timerd.model.storage import Cas, CasResult, CasStatus
 
 # A dead instance stays on the roster so much longer than its lease: it may come back, and people look for it.
@@ -21,6 +21,16 @@ FORGOTTEN_AFTER_MS = 600_000
 # The register of one that left may be forgotten after so long.
 LEFT_KEPT_MS = 86_400_000
 Stored = Mapping[str, bytes | None]
+
+
+class HeldBy(Protocol):
+    """What an instance holds, as its register names it; an empty name: nobody does."""
+
+    @property
+    def holder(self) -> str: ...
+
+    @property
+    def incarnation(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +122,14 @@ class Members:
             return False
         return self._seen[entry.name].is_dead
 
-    def may_take(self, control: Control) -> bool:
+    def may_take(self, held: HeldBy) -> bool:
         """Under one's own name stands what an earlier incarnation held, or one's own let go of."""
-        return control.holder in ("", self._me) or self.is_over(control.holder, control.incarnation)
+        return held.holder in ("", self._me) or self.is_over(held.holder, held.incarnation)
+
+    def incarnations(self) -> dict[str, int]:
+        """Of those that are present."""
+        found = ((name, self._entries[name]) for name in self.present())
+        return {name: entry.incarnation for name, entry in found if entry is not None}
 
     def seen(self, boot_ms: float) -> list[Seen]:
         """All on the roster that were read."""

@@ -13,5 +13,9 @@ from timerd.model.partition import Partition
 
 def holder_of(partition: Partition, instances: Sequence[str]) -> str:
     """The instance with the highest hash; `instances` must not be empty. Stable over releases and processes."""
-    place = b"%d.%d.%d" % partition
+    return placed(b"%d.%d.%d" % partition, instances)
+
+
+def placed(place: bytes, instances: Sequence[str]) -> str:
+    """As `holder_of`, of whatever has a name."""
     return max(instances, key=lambda name: (blake2b(place, digest_size=8, key=name.encode()[:64]).digest(), name))

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 
 from timerd.core.dispatch import Allowance, Slice
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import HeldBack, LimitLabels, Why
+from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.taken import QueueKey
+from timerd.model.keeping import LimitLabels
 from timerd.model.pushback import Pushback
 
 # So many limits are told apart by their counts.

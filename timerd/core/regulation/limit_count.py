@@ -13,17 +13,18 @@ from dataclasses import dataclass, field
 from timerd.core.dispatch import Allowance
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
+from timerd.model.keeping import LimitLabels
 from timerd.model.regulations import QueueLimit
 
 
 @dataclass(slots=True, eq=False)
 class LimitCount:
-    """`name`: empty where it is that of one queue. `queues`: those whose deliveries count; `waiting`: those of which it
+    """`queues`: those whose deliveries count; `waiting`: those of which it
     holds something back. `is_from_before`: it was there when this instance began, so something may have been sent by it
     that is not known here. `is_watched`: who waits is told of the next end of a delivery. `throttled`: how often a
     queue had to wait."""
 
-    name: str
+    labels: LimitLabels
     limit: QueueLimit
     queues: Collection[QueueKey]
     is_from_before: bool
@@ -31,6 +32,11 @@ class LimitCount:
     waiting: set[QueueKey] = field(default_factory=set)
     is_watched: bool = False
     throttled: int = 0
+
+    @property
+    def name(self) -> str:
+        """Empty where it is that of one queue."""
+        return self.labels.limit
 
     def allow(self, tasks: int, in_hand: int, now_ms: int) -> Allowance:
         """How many of so many may go, while so many are in hand."""

@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 from timerd.core.dispatch import Allowance, HandCount, Slice
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.lent_limits import LentLimits
 from timerd.core.regulation.limit_count import LimitCount
 from timerd.core.taken import QueueKey
+from timerd.model.keeping import LimitLabels
 from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Regulation
 
@@ -43,14 +45,6 @@ class HeldBack(NamedTuple):
     why: Why = Why.LIMIT
 
 
-class LimitLabels(NamedTuple):
-    """What a limit is told by: the queue whose own it is, or its name; the other one is empty."""
-
-    namespace: str
-    queue: str
-    limit: str
-
-
 class _Applied(NamedTuple):
     """What a queue goes by, made of these rules at that time. No counts: it lists a limit that is not understood."""
 
@@ -62,7 +56,7 @@ class _Applied(NamedTuple):
 class RuleLimits:
     """Implements core.dispatch.Limit. `hand`: what workers have of a queue, None where they have nothing. `opened`: is
     told of queues that were held back, when workers have less of something than they had. `doubt_ms`: until when nobody
-    knows what workers have from before a restart, now or later."""
+    knows what workers have from before a restart, now or later. `lent`: where other instances send by these limits."""
 
     def __init__(
         self,
@@ -70,8 +64,10 @@ class RuleLimits:
         hand: Callable[[QueueKey], HandCount | None],
         opened: Callable[[Collection[QueueKey]], None],
         doubt_ms: Callable[[int], float] = float,
+        lent: LentLimits | None = None,
     ) -> None:
         self._known = known
+        self._lent = lent
         self._doubt_ms = doubt_ms
         self._hand = hand
         self._opened = opened
@@ -107,7 +103,17 @@ class RuleLimits:
         applied = self._applied.get(sent.queue) if self._applied else None
         if applied is None or applied.counts is None:
             return sent.now_ms
+        if self._lent is not None:
+            for count in applied.counts:
+                self._lent.used(count.labels)
         return max(count.sent(sent.tasks, sent.now_ms) for count in applied.counts)
+
+    def granted(self, labels: LimitLabels) -> None:
+        """More may be sent by it than before."""
+        found = self._named.get(LimitName(labels.namespace, labels.limit)) if labels.limit else None
+        count = found or self._own.get(QueueKey(labels.namespace, labels.queue))
+        if count is not None:
+            self._opened(set(count.waiting))
 
     def forget(self, queue: QueueKey) -> None:
         """What was sent counts, whether its workers are still there or not."""
@@ -154,6 +160,8 @@ class RuleLimits:
                 count.waiting.discard(queue)
                 continue
             count.hold_back(queue)
+            if self._lent is not None:
+                self._lent.want(count.labels)
             next_ms = max(next_ms, allowed.next_ms)
             if allowed.next_ms == math.inf:
                 self._watch(count)
@@ -162,9 +170,12 @@ class RuleLimits:
     def _allowed(self, count: LimitCount, tasks: int, now_ms: int) -> Allowance:
         if not count.limit.max_in_hand:
             return count.allow(tasks, 0, now_ms)
-        if count.is_from_before and (known_ms := self._doubt_ms(now_ms)) > now_ms:
+        if self._lent is None and count.is_from_before and (known_ms := self._doubt_ms(now_ms)) > now_ms:
             return Allowance(0, known_ms)
-        return count.allow(tasks, self.in_hand_of(count.queues), now_ms)
+        in_hand = self.in_hand_of(count.queues)
+        if self._lent is not None:
+            in_hand = max(in_hand, count.limit.max_in_hand - self._lent.free(count.labels))
+        return count.allow(tasks, in_hand, now_ms)
 
     def _watch(self, count: LimitCount) -> None:
         """Nothing more is sent by it until one of its deliveries has ended, so all of them are known now."""
@@ -207,7 +218,9 @@ class RuleLimits:
             self._own.pop(queue, None)
         else:
             is_from_before = self._known.is_from_before(queue)
-            own = self._own.setdefault(queue, LimitCount("", rules.limit, (queue,), is_from_before))
+            own = self._own.setdefault(
+                queue, LimitCount(LimitLabels(*queue, ""), rules.limit, (queue,), is_from_before)
+            )
             own.go_by(rules.limit, now_ms)
             counts.append(own)
         for each in rules.limits:
@@ -223,7 +236,8 @@ class RuleLimits:
         count = self._named.get(name)
         if count is None:
             is_from_before = self._known.was_there_before(name)
-            count = LimitCount(name.limit, kept.limit, self._known.listed_by(name), is_from_before)
+            labels = LimitLabels(name.namespace, "", name.limit)
+            count = LimitCount(labels, kept.limit, self._known.listed_by(name), is_from_before)
             self._named[name] = count
         count.go_by(kept.limit, now_ms)
         return count

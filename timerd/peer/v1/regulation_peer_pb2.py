@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/regulation_peer.proto\x12\x0etimerd.peer.v1\"C\n\x10TellRulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\x0c\"\x13\n\x11TellRulesResponse2i\n\x15RegulationPeerService\x12P\n\tTellRules\x12 .timerd.peer.v1.TellRulesRequest\x1a!.timerd.peer.v1.TellRulesResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/regulation_peer.proto\x12\x0etimerd.peer.v1\"C\n\x10TellRulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\x0c\"\x13\n\x11TellRulesResponse\"B\n\x10TellLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x0c\"\x13\n\x11TellLimitResponse\";\n\tLentLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"l\n\tStatement\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x10\n\x08lease_ms\x18\x05 \x01(\x04\x12\x0c\n\x04want\x18\x06 \x01(\x04\"\x99\x01\n\rBorrowRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\x04\x12,\n\tstatement\x18\x05 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"U\n\x0e\x42orrowResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12$\n\x05grant\x18\x03 \x01(\x0b\x32\x15.timerd.peer.v1.Grant\"G\n\x05Grant\x12\x0f\n\x07permits\x18\x01 \x01(\x04\x12\x0c\n\x04most\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x10\n\x08lease_ms\x18\x04 \x01(\x04\"f\n\x0cStateRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06keeper\x18\x04 \x01(\t\"R\n\rStateResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12,\n\tstatement\x18\x02 \x01(\x0b\x32\x19.timerd.peer.v1.Statement2\xca\x02\n\x15RegulationPeerService\x12P\n\tTellRules\x12 .timerd.peer.v1.TellRulesRequest\x1a!.timerd.peer.v1.TellRulesResponse\x12P\n\tTellLimit\x12 .timerd.peer.v1.TellLimitRequest\x1a!.timerd.peer.v1.TellLimitResponse\x12G\n\x06\x42orrow\x12\x1d.timerd.peer.v1.BorrowRequest\x1a\x1e.timerd.peer.v1.BorrowResponse\x12\x44\n\x05State\x12\x1c.timerd.peer.v1.StateRequest\x1a\x1d.timerd.peer.v1.StateResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,24 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TELLRULESREQUEST']._serialized_end=123
   _globals['_TELLRULESRESPONSE']._serialized_start=125
   _globals['_TELLRULESRESPONSE']._serialized_end=144
-  _globals['_REGULATIONPEERSERVICE']._serialized_start=146
-  _globals['_REGULATIONPEERSERVICE']._serialized_end=251
+  _globals['_TELLLIMITREQUEST']._serialized_start=146
+  _globals['_TELLLIMITREQUEST']._serialized_end=212
+  _globals['_TELLLIMITRESPONSE']._serialized_start=214
+  _globals['_TELLLIMITRESPONSE']._serialized_end=233
+  _globals['_LENTLIMIT']._serialized_start=235
+  _globals['_LENTLIMIT']._serialized_end=294
+  _globals['_STATEMENT']._serialized_start=296
+  _globals['_STATEMENT']._serialized_end=404
+  _globals['_BORROWREQUEST']._serialized_start=407
+  _globals['_BORROWREQUEST']._serialized_end=560
+  _globals['_BORROWRESPONSE']._serialized_start=562
+  _globals['_BORROWRESPONSE']._serialized_end=647
+  _globals['_GRANT']._serialized_start=649
+  _globals['_GRANT']._serialized_end=720
+  _globals['_STATEREQUEST']._serialized_start=722
+  _globals['_STATEREQUEST']._serialized_end=824
+  _globals['_STATERESPONSE']._serialized_start=826
+  _globals['_STATERESPONSE']._serialized_end=908
+  _globals['_REGULATIONPEERSERVICE']._serialized_start=911
+  _globals['_REGULATIONPEERSERVICE']._serialized_end=1241
 # @@protoc_insertion_point(module_scope)

@@ -1,6 +1,7 @@
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -17,3 +18,99 @@ class TellRulesRequest(_message.Message):
 class TellRulesResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class TellLimitRequest(_message.Message):
+    __slots__ = ("namespace", "name", "limit")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    limit: bytes
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[bytes] = ...) -> None: ...
+
+class TellLimitResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class LentLimit(_message.Message):
+    __slots__ = ("namespace", "queue", "name")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    name: str
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., name: _Optional[str] = ...) -> None: ...
+
+class Statement(_message.Message):
+    __slots__ = ("sequence", "round", "permits", "moved", "lease_ms", "want")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    PERMITS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    WANT_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    round: int
+    permits: int
+    moved: int
+    lease_ms: int
+    want: int
+    def __init__(self, sequence: _Optional[int] = ..., round: _Optional[int] = ..., permits: _Optional[int] = ..., moved: _Optional[int] = ..., lease_ms: _Optional[int] = ..., want: _Optional[int] = ...) -> None: ...
+
+class BorrowRequest(_message.Message):
+    __slots__ = ("limit", "name", "incarnation", "token", "statement")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    limit: LentLimit
+    name: str
+    incarnation: int
+    token: int
+    statement: Statement
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., name: _Optional[str] = ..., incarnation: _Optional[int] = ..., token: _Optional[int] = ..., statement: _Optional[_Union[Statement, _Mapping]] = ...) -> None: ...
+
+class BorrowResponse(_message.Message):
+    __slots__ = ("keeper", "token", "grant")
+    KEEPER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    keeper: str
+    token: int
+    grant: Grant
+    def __init__(self, keeper: _Optional[str] = ..., token: _Optional[int] = ..., grant: _Optional[_Union[Grant, _Mapping]] = ...) -> None: ...
+
+class Grant(_message.Message):
+    __slots__ = ("permits", "most", "round", "lease_ms")
+    PERMITS_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    permits: int
+    most: int
+    round: int
+    lease_ms: int
+    def __init__(self, permits: _Optional[int] = ..., most: _Optional[int] = ..., round: _Optional[int] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+
+class StateRequest(_message.Message):
+    __slots__ = ("limit", "token", "round", "keeper")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    KEEPER_FIELD_NUMBER: _ClassVar[int]
+    limit: LentLimit
+    token: int
+    round: int
+    keeper: str
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., token: _Optional[int] = ..., round: _Optional[int] = ..., keeper: _Optional[str] = ...) -> None: ...
+
+class StateResponse(_message.Message):
+    __slots__ = ("incarnation", "statement")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    statement: Statement
+    def __init__(self, incarnation: _Optional[int] = ..., statement: _Optional[_Union[Statement, _Mapping]] = ...) -> None: ...

@@ -39,6 +39,21 @@ class RegulationPeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellRulesRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellRulesResponse.FromString,
                 _registered_method=True)
+        self.TellLimit = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/TellLimit',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellLimitRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellLimitResponse.FromString,
+                _registered_method=True)
+        self.Borrow = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/Borrow',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowResponse.FromString,
+                _registered_method=True)
+        self.State = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/State',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.FromString,
+                _registered_method=True)
 
 
 class RegulationPeerServiceServicer(object):
@@ -51,6 +66,27 @@ class RegulationPeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def TellLimit(self, request, context):
+        """As TellRules, of a limit with a name.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Borrow(self, request, context):
+        """Asks the keeper of a limit for permits, and says what there is of it. Without a statement: who is its keeper?
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def State(self, request, context):
+        """The keeper of a limit asks what the asked instance has of it. From its answer on it takes nothing of an earlier one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegulationPeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +94,21 @@ def add_RegulationPeerServiceServicer_to_server(servicer, server):
                     servicer.TellRules,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellRulesRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellRulesResponse.SerializeToString,
+            ),
+            'TellLimit': grpc.unary_unary_rpc_method_handler(
+                    servicer.TellLimit,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellLimitRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellLimitResponse.SerializeToString,
+            ),
+            'Borrow': grpc.unary_unary_rpc_method_handler(
+                    servicer.Borrow,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowResponse.SerializeToString,
+            ),
+            'State': grpc.unary_unary_rpc_method_handler(
+                    servicer.State,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +138,87 @@ class RegulationPeerService(object):
             '/timerd.peer.v1.RegulationPeerService/TellRules',
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellRulesRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellRulesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TellLimit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/TellLimit',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellLimitRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.TellLimitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Borrow(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/Borrow',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def State(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/State',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.FromString,
             options,
             channel_credentials,
             insecure,

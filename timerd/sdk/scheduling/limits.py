@@ -28,7 +28,8 @@ class LimitInfo:
         limit: how much of the queues that list it is sent, of all of them together.
         revision: grows with each change.
         queues: the queues that list it, by name; the first 1,000.
-        in_hand: how many deliveries of these queues workers have now.
+        in_hand: how many deliveries of these queues workers have now; in a cluster those that the asked instance has
+            sent.
         next_time: when its rate allows the next start, a datetime in UTC; None: now.
         held_until: until when nothing starts by it, since a handler was throttled (`Throttled`), in UTC; None where it
             is not held.
@@ -65,7 +66,8 @@ class Limits:
 
     Clients make it, as `client.limits`. Every call may raise the errors that the class of the client names. A limit
     counts for all queues that list it together, and a change counts when the call returns. Changes raise
-    FailedPrecondition (LIMIT_IN_CLUSTER) where the server is one of a cluster.
+    FailedPrecondition (LIMIT_IN_CLUSTER) where the server is one of a cluster and the limit has a rate, or one of its
+    instances is of an older release.
 
     Args:
         client: the client.

@@ -174,6 +174,7 @@ class Queues:
         Raises:
             Aborted: it has another revision by now.
             FailedPrecondition: nobody has put a limit that it lists (LIMIT_UNKNOWN), or the server is one of a cluster
+                and a rate or rules of keys are given, or one of its instances is of an older release
                 (LIMIT_IN_CLUSTER).
         """
         request = pb.PutQueueRequest(

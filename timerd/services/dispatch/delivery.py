@@ -76,6 +76,8 @@ class Delivery:
         announced: Callable[[], Mapping[str, Collection[str]]] = lambda: {"": CAPABILITIES},
     ) -> None:
         self.server = server
+        # Of a worker that was ever here.
+        self.longest_lease_ms = 0
         self._firing = firing
         self._alarm = alarm
         self.machine = machine
@@ -161,6 +163,7 @@ class Delivery:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
         sink.namespace = namespace
         self._sinks[sink.number] = sink
+        self.longest_lease_ms = max(self.longest_lease_ms, lease_ms)
         self.machine.join(sink.number, namespace, lease_ms, name, called)
         self._send_hold.join(sink.number, namespace)
 

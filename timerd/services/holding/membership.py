@@ -13,12 +13,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Protocol
 
-from timerd.core.cluster import LeaseTrust, Members, Predecessor, Timing, beat, claim, enlist, look
+from timerd.core.cluster import HeldBy, LeaseTrust, Members, Predecessor, Timing, beat, claim, enlist, look
 from timerd.core.protocol import Procedure
 from timerd.model import codec
 from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 from timerd.model.instance import InstanceEntry, InstanceState, instance_key
-from timerd.model.registers import Control
 from timerd.ports import Clock, Registers
 from timerd.services.background import note
 from timerd.services.holding.driving import Returned, drive
@@ -60,6 +59,10 @@ class Membership(Protocol):
         """The other instances that live, also those that are leaving."""
         ...
 
+    def incarnations(self) -> Mapping[str, int]:
+        """Of all instances that live, this one among them."""
+        ...
+
     def has_moved(self, name: str) -> bool:
         """Whether it has given a sign of life since this instance came."""
         ...
@@ -92,12 +95,12 @@ class Membership(Protocol):
         """The name has got another owner: this instance cannot go on."""
         ...
 
-    def may_take(self, control: Control) -> bool:
+    def may_take(self, held: HeldBy) -> bool:
         """Whether the holder that is named there may be succeeded, as far as `confirm` or `step` has seen."""
         ...
 
-    async def confirm(self, control: Control) -> None:
-        """Looks at the named holder once more, after the control row was read."""
+    async def confirm(self, held: HeldBy) -> None:
+        """Looks at the named holder once more, after the register was read."""
         ...
 
     async def refresh(self) -> None:
@@ -175,6 +178,9 @@ class Member:
     def present(self) -> tuple[str, ...]:
         return tuple(self.members.present())
 
+    def incarnations(self) -> Mapping[str, int]:
+        return self.members.incarnations() | {self.name: self.incarnation}
+
     def has_moved(self, name: str) -> bool:
         return self.members.has_moved(name)
 
@@ -202,14 +208,14 @@ class Member:
     def on_oust(self, ousted: Callable[[], None]) -> None:
         self._ousted.append(ousted)
 
-    def may_take(self, control: Control) -> bool:
-        return self._stored is not None and self.members.may_take(control)
+    def may_take(self, held: HeldBy) -> bool:
+        return self._stored is not None and self.members.may_take(held)
 
-    async def confirm(self, control: Control) -> None:
-        if control.holder in ("", self.name):
+    async def confirm(self, held: HeldBy) -> None:
+        if held.holder in ("", self.name):
             return
-        if self.members.entry(control.holder) is None or self.members.may_take(control):
-            await self._read(control.holder)
+        if self.members.entry(held.holder) is None or self.members.may_take(held):
+            await self._read(held.holder)
 
     async def refresh(self) -> None:
         """Those who ask at the same time share one look."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from timerd.core.cluster import LeaseTrust
+from timerd.core.cluster import HeldBy, LeaseTrust
 from timerd.model.codec import CAPABILITIES
 from timerd.model.instance import InstanceEntry
-from timerd.model.registers import Control
 
 
 class SingleInstance:
@@ -29,6 +28,9 @@ class SingleInstance:
 
     def present(self) -> tuple[str, ...]:
         return ()
+
+    def incarnations(self) -> Mapping[str, int]:
+        return {self.name: self.incarnation}
 
     def has_moved(self, name: str) -> bool:
         return True
@@ -54,10 +56,10 @@ class SingleInstance:
     def on_oust(self, ousted: Callable[[], None]) -> None:
         """There is nobody else."""
 
-    def may_take(self, control: Control) -> bool:
+    def may_take(self, held: HeldBy) -> bool:
         return True
 
-    async def confirm(self, control: Control) -> None:
+    async def confirm(self, held: HeldBy) -> None:
         """There is nobody to look at."""
 
     async def refresh(self) -> None:

@@ -58,7 +58,7 @@ class LimitCalls:
         if not request.HasField("limit"):
             raise Invalid("The limit limits nothing: give max_in_hand, or a rate, or delete it.", "limit")
         limit = limit_of(request.limit)
-        self._regulating.check_single()
+        self._regulating.check_limits([limit])
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutLimitResponse:
@@ -69,7 +69,7 @@ class LimitCalls:
 
     async def delete(self, request: wire.DeleteLimitRequest) -> wire.DeleteLimitResponse:
         name = _name_of(request)
-        self._regulating.check_single()
+        self._regulating.check_limits([])
         self._verbs.now_ms()
 
         async def carry_out() -> wire.DeleteLimitResponse:
@@ -102,7 +102,7 @@ def regulation_verbs(
     regulating: Regulating, runner: Performs, verbs: Verbs, now_ms: Callable[[], int], ordering: Ordering
 ) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
     """All of RegulationService."""
-    limiting = Limiting(regulating.known, runner, regulating.opened)
+    limiting = Limiting(regulating.heard_limit, regulating.known, runner, regulating.others)
     of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
     of_keys = KeyCalls(ordering, verbs, now_ms)
     return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs(), **of_keys.verbs()}

@@ -1,13 +1,14 @@
-"""Limits with names on one instance: changed for those who ask, one change at a time.
+"""Limits with names: changed for those who ask, one change at a time on each instance.
 
 A queue lists a limit that is there, and a limit that a queue lists is not deleted. Both are looked at in the store, and
-hold until the change is made: nobody else changes limits, for a cluster refuses them.
+hold until the change is made, unless another instance changes the other one at the same moment: then the queue lists a
+limit that is there no more, and sends nothing until it is put again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -19,11 +20,11 @@ from timerd.core.regulation import (
     list_regulated,
     read_named_limits,
 )
-from timerd.core.taken import QueueKey
 from timerd.model.errors import NotFound, Precondition
 from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.model.regulations import QueueLimit
 from timerd.services.holding.driving import Performs, drive
+from timerd.services.regulation.told import RuleTelling
 
 PAGE = 1_000
 # So many queues are named in a sentence.
@@ -31,12 +32,19 @@ _MOST_NAMED = 3
 
 
 class Limiting:
-    """Of one instance. `opened`: is told of queues whose limits are other ones now."""
+    """Of one instance. `heard`: goes by a limit that is another one now. `others`: where there are any."""
 
-    def __init__(self, known: KnownRules, runner: Performs, opened: Callable[[Collection[QueueKey]], None]) -> None:
+    def __init__(
+        self,
+        heard: Callable[[LimitName, NamedLimit], None],
+        known: KnownRules,
+        runner: Performs,
+        others: RuleTelling | None,
+    ) -> None:
+        self._heard = heard
         self._known = known
         self._runner = runner
-        self._opened = opened
+        self._others = others
         self._changing = asyncio.Lock()
 
     def listed_by(self, name: LimitName) -> list[str]:
@@ -90,8 +98,9 @@ class Limiting:
 
     async def _changed(self, name: LimitName, request: str, revision: int, decide: LimitChange) -> NamedLimit:
         kept = await drive(change_limit(name, request, revision, decide), self._runner)
-        if self._known.heard_limit(name, kept):
-            self._opened(self._known.listed_by(name))
+        self._heard(name, kept)
+        if self._others is not None:
+            await self._others.tell_limit(name, kept)
         return kept
 
     async def _check_unlisted(self, name: LimitName) -> None:

@@ -4,7 +4,7 @@ and changed for those who ask (rules Q1 and Q2 of docs/understand/protocol.md)."
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from timerd.core.regulation import (
     HeldBack,
@@ -21,13 +21,14 @@ from timerd.core.regulation import (
     read_rules,
 )
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, PLACES, REGULATES, known_by_all
+from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, LENDS, PLACES, REGULATES, known_by_all
 from timerd.model.errors import Precondition, QueueShut, Unavailable
-from timerd.model.named_limits import LimitName
-from timerd.model.regulations import Mode, Regulation
+from timerd.model.named_limits import LimitName, NamedLimit
+from timerd.model.regulations import Mode, QueueLimit, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
+from timerd.services.regulation.borrowing import Borrowing
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.told import RuleTelling
 
@@ -46,7 +47,8 @@ _UNDERSTANDING = {
 class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
     `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted.
-    `still`: what holds queues back beside their rules. `keys`: what their limit keys may do, where that is counted."""
+    `borrowing`: of the permits of limits, where there are other instances. `still`: what holds queues back beside their
+    rules. `keys`: what their limit keys may do, where that is counted."""
 
     def __init__(
         self,
@@ -60,17 +62,19 @@ class Regulating:
         still: Standstills,
         placing: Placing | None = None,
         keys: RuleKeyLimits | None = None,
+        borrowing: Borrowing | None = None,
     ) -> None:
         self.known = known
         self.still = still
         self.limits = limits
         self._runner = runner
         self._membership = membership
-        self._others = others
+        self.others = others
         self._opened = opened
         self._boot_ms = boot_ms
         self._placing = placing
         self.key_limits = keys
+        self.borrowing = borrowing
         self._read_at_ms = -float("inf")
 
     # -- what this instance goes by -------------------------------------------------------------------------------
@@ -80,6 +84,8 @@ class Regulating:
         self._membership.on_lapse(self.known.lapse)
         if self._placing is not None:
             self._placing.begin()
+        if self.borrowing is not None:
+            self.borrowing.begin()
         await self.step()
 
     async def run(self) -> None:
@@ -95,6 +101,13 @@ class Regulating:
         if self._placing is not None and not self._placing.is_done() and self.known.counts_hands():
             await surely(self._placing.step())
             self._opened(self.limits.changed())
+        if self.borrowing is not None and self.known.is_read:
+            await surely(self.borrowing.step())
+
+    async def leave(self) -> None:
+        """This instance sends nothing more: others may send by its limits."""
+        if self.borrowing is not None:
+            await surely(self.borrowing.leave())
 
     async def _read(self) -> None:
         life, began_ms = self.known.life, self._boot_ms()
@@ -104,7 +117,12 @@ class Regulating:
             self._open(self.known.read(found, life))
 
     def _identity(self) -> Identity:
-        return (self._membership.name, self._membership.incarnation) if self._others is not None else None
+        return (self._membership.name, self._membership.incarnation) if self.others is not None else None
+
+    def heard_limit(self, name: LimitName, kept: NamedLimit) -> None:
+        """As `heard`, of a limit with a name."""
+        if self.known.heard_limit(name, kept):
+            self._open(self.known.listed_by(name))
 
     def heard(self, queue: QueueKey, rules: Regulation) -> None:
         """Another instance has changed them. When this returns, this one goes by them."""
@@ -149,10 +167,6 @@ class Regulating:
         """Deliveries that workers have of the queues that list a limit."""
         return self.limits.in_hand_of(self.known.listed_by(name))
 
-    def opened(self, queues: Collection[QueueKey]) -> None:
-        """Their limits are other ones now."""
-        self._open(queues)
-
     # -- what operators ask ---------------------------------------------------------------------------------------
 
     async def get(self, queue: QueueKey) -> Regulation:
@@ -168,22 +182,37 @@ class Regulating:
         self.check_releases(REGULATES)
         rules = await drive(change_rules(queue, request, revision, decide), self._runner)
         self.heard(queue, rules)
-        return rules, await self._others.tell(queue, rules) if self._others is not None else ()
+        return rules, await self.others.tell(queue, rules) if self.others is not None else ()
 
-    def check_single(self) -> None:
+    def check_limits(self, limits: Sequence[QueueLimit], *, has_keys: bool = False) -> None:
         """Of who changes limits. Raises Precondition where nobody could keep to them."""
-        if self._others is not None:
-            raise Precondition(
-                "Limits are counted by one instance, and this server is one of a cluster, whose instances would each "
-                "count for themselves: nothing was changed. Limit the concurrency of the workers, or use a server on "
-                "SQLite.",
-                "LIMIT_IN_CLUSTER",
-                field="limit",
+        if self.others is None:
+            return
+        if has_keys:
+            raise _not_in_cluster(
+                "Limits and shares of limit keys are counted by one instance, and this server is one of a cluster, "
+                "whose instances would each count for themselves: nothing was changed. Limit the queue instead, which "
+                "all instances keep to, or use a server on SQLite.",
+                "keys",
+            )
+        if any(limit.rate for limit in limits):
+            raise _not_in_cluster(
+                "Rates are counted by one instance, and this server is one of a cluster, whose instances would each "
+                "count for themselves: nothing was changed. Give max_in_hand, which all instances keep to, or use a "
+                "server on SQLite.",
+                "limit.rate",
+            )
+        announced = self._membership.announced()
+        if LENDS not in known_by_all(announced):
+            raise _not_in_cluster(
+                f"Not every instance borrows what it sends by a limit: {_older(announced, LENDS)} is of an older "
+                "release, and would count for itself. Upgrade it, then repeat the call; nothing was changed.",
+                "limit",
             )
 
     def check_ordering(self) -> None:
         """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""
-        if self._others is not None:
+        if self.others is not None:
             raise Precondition(
                 "Ordering keys need a server of one instance, and this one is one of a cluster, whose instances would "
                 "send the tasks of a key side by side: nothing was stored. Leave ordering_key empty, or use a server "
@@ -197,12 +226,20 @@ class Regulating:
         announced = self._membership.announced()
         if capability in known_by_all(announced):
             return
-        old = ", ".join(sorted(name or "one" for name, knows in announced.items() if capability not in knows))
         raise Precondition(
-            f"Not every instance {_UNDERSTANDING[capability]}: {old} is of an older release. Upgrade it, then repeat "
-            "the call; nothing was changed.",
+            f"Not every instance {_UNDERSTANDING[capability]}: {_older(announced, capability)} is of an older "
+            "release. Upgrade it, then repeat the call; nothing was changed.",
             "OLDER_RELEASE",
         )
+
+
+def _older(announced: Mapping[str, Collection[str]], capability: str) -> str:
+    """Who does not understand it, by name."""
+    return ", ".join(sorted(name or "one" for name, knows in announced.items() if capability not in knows))
+
+
+def _not_in_cluster(sentence: str, field: str) -> Precondition:
+    return Precondition(sentence, "LIMIT_IN_CLUSTER", field=field)
 
 
 def _refusal(queue: QueueKey, rules: Regulation, mode: Mode) -> str:

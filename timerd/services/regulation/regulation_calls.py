@@ -15,7 +15,7 @@ from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
 from timerd.model.named_limits import LimitName
-from timerd.model.regulations import Mode, Regulation
+from timerd.model.regulations import Mode, QueueLimit, Regulation
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
 from timerd.services.calls.page_tokens import after_of, page_token
@@ -115,8 +115,9 @@ class RegulationCalls:
     ) -> _Changed:
         queue, call = _queue_of(request), call_hash(request)
         listed = [LimitName(queue.namespace, each) for each in listed_of(request.limits)]
-        if request.HasField("limit") or listed or request.HasField("keys"):
-            self._regulating.check_single()
+        own = [QueueLimit(request.limit.max_in_hand, request.limit.rate)] if request.HasField("limit") else []
+        if own or listed or request.HasField("keys"):
+            self._regulating.check_limits(own, has_keys=request.HasField("keys"))
         self._verbs.now_ms()
 
         async def carry_out() -> _Changed:

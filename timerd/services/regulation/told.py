@@ -1,29 +1,26 @@
-"""Instances tell each other what rules a queue has: who changed them waits for all that live."""
+"""Instances tell each other what rules a queue has, or a limit: who changed them waits for all that live."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from timerd.core.protocol import Procedure, ReadRegister, ReadRegisters
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.instance import ROSTER, InstanceEntry, InstanceState, instance_key, roster_of
-from timerd.model.regulations import Regulation, read_regulation
+from timerd.model.named_limits import LimitName, NamedLimit
+from timerd.model.regulations import Regulation
 from timerd.peer.v1 import regulation_peer_pb2 as pb
 from timerd.peer.v1.regulation_peer_pb2_grpc import RegulationPeerServiceStub
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
-from timerd.services.peers.peer_service import admit
 from timerd.services.peers.peers import DEADLINE_S, Peers
-from timerd.services.transport.decoding import Received, decoder
-from timerd.services.transport.status import Context
 
-SERVICE = pb.DESCRIPTOR.services_by_name["RegulationPeerService"].full_name
 # Where the store does not say who lives.
 NOBODY_KNOWS = "(unknown)"
 
@@ -38,21 +35,29 @@ class RuleTelling:
 
     async def tell(self, queue: QueueKey, rules: Regulation) -> Sequence[str]:
         """After the change. Who did not say in time that it goes by the rules; it reads them within ten seconds."""
+        request = pb.TellRulesRequest(namespace=queue.namespace, queue=queue.queue, rules=rules.to_bytes())
+        return await self._tell("TellRules", request)
+
+    async def tell_limit(self, name: LimitName, kept: NamedLimit) -> Sequence[str]:
+        """As `tell`, of a limit with a name."""
+        request = pb.TellLimitRequest(namespace=name.namespace, name=name.limit, limit=kept.to_bytes())
+        return await self._tell("TellLimit", request)
+
+    async def _tell(self, method: str, request: Message) -> Sequence[str]:
         try:
             living = await drive(_on_the_roster(self._membership.name), self._runner)
         except (StoreUnavailable, StoreUnknown):
             return [NOBODY_KNOWS]
         asked = [each for each in living if not self._membership.is_dead(each)]
-        request = pb.TellRulesRequest(namespace=queue.namespace, queue=queue.queue, rules=rules.to_bytes())
-        told = await asyncio.gather(*(self._is_told(each.address, request) for each in asked))
+        told = await asyncio.gather(*(self._is_told(each.address, method, request) for each in asked))
         return sorted(each.name for each, is_told in zip(asked, told, strict=True) if not is_told)
 
-    async def _is_told(self, address: str, request: pb.TellRulesRequest) -> bool:
+    async def _is_told(self, address: str, method: str, request: Message) -> bool:
         stub: Any = RegulationPeerServiceStub(self._peers.channel(address))
         try:
-            await stub.TellRules(request, timeout=DEADLINE_S, metadata=self._peers.metadata)
+            await getattr(stub, method)(request, timeout=DEADLINE_S, metadata=self._peers.metadata)
         except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
-            _raise_if_ours(error)
+            raise_if_ours(error)
             return False
         return True
 
@@ -66,28 +71,7 @@ def _on_the_roster(me: str) -> Procedure[list[InstanceEntry]]:
     return [each for each in entries if each.state is not InstanceState.LEFT]
 
 
-class RegulationPeerService:
-    """Answers the other instances. `heard`: goes by the rules from its return on."""
-
-    def __init__(self, token: str, heard: Callable[[QueueKey, Regulation], None]) -> None:
-        self._token = token
-        self._heard = heard
-
-    def handler(self) -> grpc.GenericRpcHandler:
-        """For `add_generic_rpc_handlers`."""
-        method: Any = grpc.unary_unary_rpc_method_handler(
-            self._tell_rules, decoder(pb.TellRulesRequest), lambda reply: reply.SerializeToString()
-        )
-        return grpc.method_handlers_generic_handler(SERVICE, {"TellRules": method})
-
-    async def _tell_rules(self, received: Received[pb.TellRulesRequest], context: Context) -> pb.TellRulesResponse:
-        await admit(context, self._token)
-        request = received.message
-        self._heard(QueueKey(request.namespace, request.queue), read_regulation(request.rules))
-        return pb.TellRulesResponse()
-
-
-def _raise_if_ours(error: BaseException) -> None:
+def raise_if_ours(error: BaseException) -> None:
     """A channel that is hung up on cancels its calls; who asks is cancelled only where it is told so."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():

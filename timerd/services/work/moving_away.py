@@ -3,8 +3,9 @@ make it known to the instance that has the rows now."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
+from timerd.core.taken import QueueKey
 from timerd.model.partition import Partition
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.tokens import ack_tokens
@@ -15,9 +16,15 @@ from timerd.services.work.relay_service import RelayedWorker
 MOVE_ON_MS = 100
 
 
-def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Delivery, home: Home) -> None:
+# So many deliveries of the queue are another instance's from now on.
+Moved = Callable[[QueueKey, int], None]
+
+
+def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Delivery, home: Home, moved: Moved) -> None:
     """`waiting`: delivery ids of what was sent from another partition, and whose rows were carried to this one."""
     for worker, taken in delivery.machine.move_away(partition, waiting):
+        template = taken.rows.template_of(0)
+        moved(QueueKey(template.namespace, template.queue), len(taken))
         sink = delivery.sink(worker)
         tokens = ack_tokens(taken, delivery.secret)
         if isinstance(sink, RelayedWorker):

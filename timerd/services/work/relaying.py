@@ -16,7 +16,7 @@ from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.home import Home
 from timerd.services.work.link import Links, Neighbours
-from timerd.services.work.moving_away import moved_away
+from timerd.services.work.moving_away import Moved, moved_away
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relay_service import RelayService
 
@@ -56,8 +56,9 @@ def relaying(
     peers: Peers,
     token: str,
     hanging_up: HangingUp,
+    moved: Moved,
 ) -> Relaying:
-    """From here on delivery takes part in the work of all instances."""
+    """From here on delivery takes part in the work of all instances. `moved` hears of deliveries that go to others."""
     home = Home(delivery, allocation)
 
     def goes_away(name: str) -> bool:
@@ -70,6 +71,6 @@ def relaying(
 
     def gone(partition: Partition) -> None:
         firing.looking.gave_away()
-        moved_away(partition, firing.waiting_in(partition), delivery, home)
+        moved_away(partition, firing.waiting_in(partition), delivery, home, moved)
 
     return Relaying(home, service, peer_links, Links(home, neighbours, peers.channel, peers.metadata), gone)
