@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,21 @@ async def test_a_key_that_is_no_stream_says_so_in_the_error(server_of: ServerOf,
         assert "WRONGTYPE" in letter.last_error
 
 
+async def test_what_redis_refuses_comes_again_until_it_is_taken(server_of: ServerOf, redis: Redis) -> None:
+    """By an attempt that finds nothing of the one before."""
+    await redis.set(STREAM, "text")
+    async with server_of("") as server:
+        client = server.client()
+        task = await client.schedule("orders", b"x", delay=1, retry=SLOWLY)
+        await server.advance(seconds=1)
+        await server.advance(minutes=2)
+        assert (await client.get(task.id)).state is TaskState.RETRYING
+        assert await redis.keys("*timerd*") == []
+        await redis.delete(STREAM)
+        await ended(server, task.id)
+        assert [each["payload"] for each in await entries(redis)] == [b"x"]
+
+
 class TestWithPassword:
     @pytest.fixture
     def redis_options(self) -> tuple[str, ...]:
@@ -219,3 +235,21 @@ async def test_the_metrics_say_what_became_of_entries(server_of: ServerOf, redis
             lines = exposition(await observed.figures()).decode().splitlines()
         assert 'timerd_stream_entries_total{namespace="default",outcome="acked",queue="orders"} 3.0' in lines
         assert 'timerd_stream_state{namespace="default",queue="orders",state="ok"} 1.0' in lines
+
+
+ACL = re.findall(r"`((?:\+[a-z|]+ ?)+)`", (Path(__file__).parents[2] / "docs" / "use" / "streams.md").read_text())
+
+
+async def test_what_the_page_asks_of_an_acl_is_enough(tmp_path: Path, redis: Redis, redis_server: RedisServer) -> None:
+    rules = ACL[0].split()
+    keys = [f"~{STREAM}", f"~{{{STREAM}}}:timerd:*"]
+    await redis.execute_command("ACL", "SETUSER", "tim", "on", ">secret", "-@all", *rules, *keys)
+    file = tmp_path / "password"
+    file.write_text("secret\n")
+    more = f'user = "tim"\npassword_file = "{file}"'
+    async with Server(config=config_of(tmp_path, redis_server.url, more)) as server:
+        client = server.client()
+        task = await client.schedule("orders", b"x", delay=1, retry=ONCE)
+        await server.advance(seconds=1)
+        assert (await client.get(task.id)).last_error == ""
+        assert [each["payload"] for each in await entries(redis)] == [b"x"]

@@ -1,8 +1,8 @@
 """Entries into a Redis stream (XADD), a round of them in one trip.
 
 A repeat is left out by a key of its own beside the stream, which is set in the same script that appends: so of two
-tries of a delivery one is in the stream, also where the answer to the first one was lost. What Redis has said is as
-durable as its appendfsync makes it.
+tries of a delivery one is in the stream, also where the answer to the first one was lost. It is set behind the entry,
+for what a script has written before it fails stays. What Redis has said is as durable as its appendfsync makes it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from timerd.model.streams import StreamAway, StreamEntry, StreamTarget
 # KEYS: the stream, the mark of the delivery. ARGV: seconds that the mark lives, the length that is kept (0: all), then
 # names and values.
 _ONCE = """
-if not redis.call('SET', KEYS[2], '1', 'NX', 'EX', ARGV[1]) then return false end
-if ARGV[2] == '0' then return redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3)) end
-return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 3))
+if redis.call('EXISTS', KEYS[2]) == 1 then return false end
+local entry
+if ARGV[2] == '0' then entry = redis.call('XADD', KEYS[1], '*', unpack(ARGV, 3))
+else entry = redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', unpack(ARGV, 3)) end
+redis.call('SET', KEYS[2], '1', 'EX', ARGV[1])
+return entry
 """
 
 
