@@ -309,3 +309,10 @@ def test_a_server_that_does_not_answer_in_time_is_exit_code_3(
     ran = terminal("get", "A1", "--timeout", "200ms")
     assert ran.code == 3
     assert server.target in ran.err
+
+
+def test_a_dead_letter_of_a_handler_that_hung_says_so(terminal: Terminal, server: FakeServer) -> None:
+    stack = 'TimeoutError: hang had not ended after 1 s. It was at:\n  File "a.py", line 3, in hang\n    sleep(60)\n'
+    letter = pb.DeadLetter(task=task(), death_time=NINE, last_error=stack)
+    server.timers.unary_answers["ListDeadLetters"].append(pb.ListDeadLettersResponse(dead_letters=[letter]))
+    assert "TimeoutError: hang" in terminal("dead-letters", "-o", "wide").out

@@ -129,3 +129,18 @@ def test_where_nobody_answers_it_says_so_at_once(terminal: Terminal) -> None:
     ran = terminal("tail", "--server", "127.0.0.1:1")
     assert (ran.code, ran.out) == (3, "")
     assert "Nothing answers at 127.0.0.1:1" in ran.err
+
+
+def test_who_reads_no_more_ends_it_without_a_word(served: Server) -> None:
+    """As `timerd tail | head -2`."""
+    process = subprocess.Popen(
+        [*TIMERD, "tail", "--server", served.address], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with SyncClient(served.address) as client:
+        deliver_until_seen(client, process)
+        process.stdout.close()
+        while process.poll() is None:
+            client.schedule("mails", b"hello", delay=0)
+            client.finish(client.receive("mails", wait=10)[0])
+    assert process.communicate()[1] == ""

@@ -180,6 +180,23 @@ async def test_a_server_that_starts_anew_is_watched_on(server: Server, client: C
         assert [event.kind for event in await screen.shows(2)] == [SENT, ACKED]
 
 
+async def test_a_server_that_is_away_for_longer_than_a_call_may_take_is_watched_on(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    await inbox.works("mails")
+    quick = Client(server.address, timeout=0.2)
+    async with looking_on(quick) as screen:
+        await until(lambda: bool(screen.parts))
+        # Longer than the time of a call: nothing is heard meanwhile.
+        await asyncio.sleep(0.5)
+        await server.restart()
+        await until(lambda: any(part.is_resumed for part in screen.parts))
+        await client.schedule("mails", b"", delay=MINUTE)
+        await server.advance(minutes=2)
+        assert [event.kind for event in await screen.shows(2)] == [SENT, ACKED]
+    await quick.close()
+
+
 async def test_a_rate_that_is_too_high_is_refused(client: Client, server: Server) -> None:
     with pytest.raises(InvalidTask, match="max_per_second"):
         await anext(client.watch(max_per_second=1_001))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -125,6 +126,32 @@ async def test_a_worker_that_is_cut_short_leaves_no_process_behind(server: FakeS
     await asyncio.sleep(0.1)
     run.cancel()
     await asyncio.wait([run])
+    await until_gone(int((tmp_path / "a").read_text().split(" ")[0]))
+
+
+async def test_a_worker_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
+    """In the middle of a call: its tasks go to another worker, which would run them beside it."""
+    code = (
+        "from tests.sdk.converting import convert\n"
+        "from tests.sdk.fake_server import deliver_of\n"
+        "from timerd.sdk.values import DeliveredBatch, Delivery\n"
+        "from timerd.sdk.working.processes import HandlerProcesses\n"
+        "if __name__ == '__main__':\n"
+        f"    batch = DeliveredBatch(deliver_of('q', [b'hangs {tmp_path}/a']))\n"
+        "    HandlerProcesses(convert, 'q')(Delivery(batch, 0))\n"
+    )
+    program = tmp_path / "worker.py"
+    program.write_text(code)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    worker = await asyncio.create_subprocess_exec(sys.executable, program, env=environment)
+    try:
+        async with asyncio.timeout(60):
+            while not (tmp_path / "a").exists():  # noqa: ASYNC110 - processes tell nobody
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+    finally:
+        worker.kill()
+        await worker.wait()
     await until_gone(int((tmp_path / "a").read_text().split(" ")[0]))
 
 

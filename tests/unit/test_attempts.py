@@ -26,6 +26,12 @@ and more of it
 """
 
 
+STACK = """
+  File "a.py", line 3, in f
+    await asyncio.sleep(60)
+"""
+
+
 def test_what_was_appended_is_read() -> None:
     second = FIRST._replace(number=2, sent_ms=0, worker="")
     history = with_attempt(with_attempt("", FIRST), second)
@@ -55,6 +61,7 @@ def test_no_text_breaks_the_lines() -> None:
         (TRACE, "ValueError: no such order and more of it"),
         (TRACE + "\nThe above exception was the direct cause:\n\n" + TRACE, "ValueError: no such order and more of it"),
         (TRACE[: TRACE.index("ValueError:")], ""),
+        ("TimeoutError: it had not ended. It was at:" + STACK, "TimeoutError: it had not ended. It was at:"),
     ],
 )
 def test_of_a_trace_it_is_told_what_follows_the_frames(error: str, gist: str) -> None:

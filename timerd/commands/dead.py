@@ -13,6 +13,7 @@ from timerd.commands.look import history_record, task_record
 from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment
+from timerd.model.attempts import gist_of
 
 if TYPE_CHECKING:
     from timerd.client import DeadLetter
@@ -49,12 +50,18 @@ async def dead_letters(
 
 
 def _record(letter: DeadLetter, as_json: bool) -> OutputRecord:
-    error = letter.last_error if as_json else letter.last_error.strip().rpartition("\n")[2]
+    error = letter.last_error if as_json else _said(letter.last_error)
     record = task_record(letter.task)
     # It is due no more.
     del record["due_time"], record["due_at_ms"]
     death = {"death_time": iso_of(letter.death_time), "attempts": letter.attempts, "last_error": error}
     return record | death | ({"history": history_record(letter.task)} if as_json else {})
+
+
+def _said(error: str) -> str:
+    """In a line: its last one, but of a stack, which ends with code, what stands before it."""
+    last = error.rstrip().rpartition("\n")[2]
+    return gist_of(error) if last.startswith(" ") else last
 
 
 async def redrive(
@@ -106,7 +113,8 @@ async def purge_dead(
     record = {"purged": int(purged), "staying": purged.staying, "dry_run": purged.dry_run}
     stay = f" {purged.staying:,} stay, for their ordering keys stand still (timerd keys)." if purged.staying else ""
     if purged.dry_run:
-        said = f"{int(purged):,} dead letters would be removed. Nothing was: add --force to remove them."
+        how = "add --force" if queue or since or until else "give --queue, --from or --to, and --force,"
+        said = f"{int(purged):,} dead letters would be removed. Nothing was: {how} to remove them."
     else:
         said = f"{int(purged):,} dead letters were removed."
     call.out.one(record, said + stay)

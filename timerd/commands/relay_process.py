@@ -16,7 +16,7 @@ from timerd.config import OutboxConfig
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 # Who has run for so long did not fail at its start.
-STEADY_S = 60.0
+STEADY_S = 10.0
 # A relay waits so long for what it has sent; then it is killed, which costs nothing but a batch that is sent again.
 STOP_S = 15.0
 # Of an address to listen on that none can connect to.

@@ -14,6 +14,7 @@ from typing import NamedTuple
 MOST_ATTEMPTS = 10
 GIST_CHARACTERS = 256
 WORKER_CHARACTERS = 64
+_TRACE = "Traceback (most recent call last):"
 _FRAME = '\n  File "'
 
 
@@ -67,10 +68,11 @@ def attempts_of(history: str) -> list[FailedAttempt]:
 
 
 def gist_of(error: str) -> str:
-    """In one line: how it begins. A trace of Python begins with where it happened, so of it what follows its frames."""
+    """In one line: how it begins. A trace of Python begins with where it happened, so of it what follows its frames; of
+    a stack, behind which there is nothing, what stands before it."""
     at = error.rfind(_FRAME)
     if at >= 0:
         lines = error[at + 1 :].split("\n")
         said = next((n for n, line in enumerate(lines) if line and not line.startswith(" ")), len(lines) - 1)
-        error = "\n".join(lines[said:])
+        error = "\n".join(lines[said:]).strip() or error[: error.find(_FRAME)].removeprefix(_TRACE)
     return " ".join(error[: 4 * GIST_CHARACTERS].split())[:GIST_CHARACTERS]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -140,8 +142,8 @@ class Watching(Link):
         """The call yields deliveries as they happen, until it is left: `async for seen in client.watch("mails")`.
 
         It is for people and loses what is too much for them, which it counts. The end of a delivery is told only where
-        its sending was. A connection that breaks is opened again. A server of an older release raises TimerdError with
-        the code UNIMPLEMENTED.
+        its sending was. A connection that breaks is opened again, however long the server is away. A server of an older
+        release raises TimerdError with the code UNIMPLEMENTED.
 
         Args:
             queue: deliveries of this queue. Default those of all queues of the namespace.
@@ -154,14 +156,16 @@ class Watching(Link):
             max_per_second=whole_number(max_per_second, "max_per_second", 0, MOST_PER_SECOND),
         )
         loop, backoff, is_resumed = asyncio.get_running_loop(), Backoff(), False
+        # Who has been connected once goes on to try, however long the server is away.
         deadline_s = loop.time() + self._timeout_s
         while True:
             ended: TimerdError = Unavailable("The stream was closed.")
             try:
-                async for message in self._calls.stream("Watch", request, pb.WatchResponse):
-                    yield Watched.of(message, is_resumed)
-                    is_resumed, deadline_s = False, loop.time() + self._timeout_s
-                    backoff.reset()
+                async with aclosing(self._calls.stream("Watch", request, pb.WatchResponse)) as messages:
+                    async for message in messages:
+                        yield Watched.of(message, is_resumed)
+                        is_resumed, deadline_s = False, math.inf
+                        backoff.reset()
             except TimerdError as failed:
                 if not is_retryable(failed):
                     raise _of_older(failed) from None

@@ -6,7 +6,7 @@ They go beside the session, because nobody makes ten thousand of them a second.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
 import grpc
@@ -88,7 +88,9 @@ class Calls:
                 raise say(error, uncertain, self._timeout_s, self._target)
             await asyncio.sleep(pause_s)
 
-    async def stream(self, method: str, request: Message, response_type: type[AnyReply]) -> AsyncIterator[AnyReply]:
+    async def stream(
+        self, method: str, request: Message, response_type: type[AnyReply]
+    ) -> AsyncGenerator[AnyReply, None]:
         """Replies as they come, until the stream ends. Raises TimerdError where it breaks."""
         call: Any = self._channel.unary_stream(
             f"/timerd.v1.TimerService/{method}",

@@ -2,7 +2,7 @@
 
 Each call runs in a child process that is kept for the next one; there are as many as calls at a time. A child imports
 the module of its handler, as `multiprocessing` does with "spawn", so a program's own start stands under
-`if __name__ == "__main__"`. It ends when the pipe to its worker is closed, also by the death of that one.
+`if __name__ == "__main__"`. It ends when the pipe to its worker is closed, and with its worker, whatever it is at.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import pickle
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -196,6 +197,7 @@ def _serve(pipe: Connection, handler: Callable[[Any], Any], stack: str) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGUSR1, file=open(stack, "w"), all_threads=False)  # noqa: SIM115 - as long as the child
+    threading.Thread(target=_end_with_worker, daemon=True).start()
     with suppress(EOFError, OSError):
         pipe.send_bytes(b"started")
         while True:
@@ -204,6 +206,16 @@ def _serve(pipe: Connection, handler: Callable[[Any], Any], stack: str) -> None:
             batches = [DeliveredBatch(pb.Deliver.FromString(row), report=report) for row in rows]
             deliveries = [Delivery(batch, 0) for batch in batches]
             pipe.send_bytes(_answer(handler, deliveries[0] if is_one else deliveries))
+
+
+def _end_with_worker() -> None:
+    """In the middle of a call too: the worker's tasks go to another one, which would run them beside it."""
+    from multiprocessing import parent_process
+
+    worker = parent_process()
+    if worker is not None:
+        worker.join()
+        os.kill(os.getpid(), signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
 
 
 def _report(pipe: Connection, token: bytes, progress: Progress) -> None:
