@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import grpc
+import grpc.aio
 import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
@@ -114,3 +116,12 @@ async def test_how_long_a_result_is_kept_is_shown(client: Client) -> None:
     assert (await client.get(plain.id)).keep_result is None
     listed = [task async for task in client.list(queue="sums")]
     assert {each.id: each.keep_result for each in listed} == {kept.id: span, plain.id: None}
+
+
+async def test_keys_of_no_tasks_are_no_tasks(client: Client) -> None:
+    await client.server_info()
+    request = pb.ScheduleBatchRequest(columns=pb.TaskColumns(ordering_keys=["a"], limit_keys=["b"]))
+    request.template.queue = "docs"
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await TimerServiceStub(client._channel).ScheduleBatch(request)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

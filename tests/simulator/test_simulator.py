@@ -29,7 +29,7 @@ KNOWN = {
     "says-not-written": (302,),
     "target-unasked": (55,),
     "row-before-record": (42,),
-    "ack-early": (27,),
+    "ack-early": (238, 242),
     "read-first": (27,),
     "lease-forgotten": (22,),
     "expired-is-pending": (24,),
@@ -75,7 +75,13 @@ def test_a_broken_rule_is_caught(variant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variant", "guarantee"), [("early", "G4"), ("priority-ignored", "G9"), ("priority-reversed", "G9")]
+    ("variant", "guarantee"),
+    [
+        # Who looks on sees an end before its sending, and says so too.
+        pytest.param("early", "G4", marks=pytest.mark.unforeseen),
+        ("priority-ignored", "G9"),
+        ("priority-reversed", "G9"),
+    ],
 )
 def test_nothing_else_gives_this_rule_away(variant: str, guarantee: str) -> None:
     seeds = (*KNOWN.get(variant, ()), *SEEDS)

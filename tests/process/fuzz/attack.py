@@ -19,7 +19,8 @@ from timerd.v1 import work_service_pb2 as work_pb
 
 TIMER = pb.DESCRIPTOR.services_by_name["TimerService"]
 WORK = work_pb.DESCRIPTOR.services_by_name["WorkService"]
-UNARY = {m.name: m for m in TIMER.methods if m.name != "Session"}
+UNARY = {m.name: m for m in TIMER.methods if not m.server_streaming}
+WATCH = TIMER.methods_by_name["Watch"]
 OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1))
 # What gRPC's client says, over the server's own answer, where a write came after the end.
 WRITE_FAILED = "Internal error from Core"
@@ -78,7 +79,10 @@ class Attacker:
 
     async def _unary(self) -> None:
         random = self._random
-        verb = random.choice((*UNARY, "Schedule", "ScheduleBatch", "ScheduleBatch"))
+        verb = random.choice((*UNARY, WATCH.name, "Schedule", "ScheduleBatch", "ScheduleBatch"))
+        if verb == WATCH.name:
+            await self.watch(self._make.raw(WATCH.input_type))
+            return
         raw = self._make.raw(UNARY[verb].input_type)
         if verb == "Wait":
             raw = shortened(raw)
@@ -103,6 +107,18 @@ class Attacker:
         self._reader.unary(verb, raw, reply, sent)
 
     # -- streams --------------------------------------------------------------------------------------------------
+
+    async def watch(self, raw: bytes) -> None:
+        """What is told first, which comes at once."""
+        sent = Message(path_of(WATCH.name), raw)
+        call: Any = self.channel.unary_stream(sent.method)(raw, timeout=PATIENCE_S)
+        try:
+            await call.read()
+        except grpc.aio.AioRpcError as error:
+            self._findings.answered(WATCH.name, error.code().value[0], error.details() or "", sent)
+            return
+        call.cancel()
+        self._findings.answered(WATCH.name, 0, "", sent)
 
     async def session(self, requests: list[bytes]) -> None:
         """Each readable message has one answer, under its own sequence, which is set here."""

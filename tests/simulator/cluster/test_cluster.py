@@ -61,7 +61,7 @@ KNOWN = {
     "row-before-record": 55,
     "read-first": 142,
     "move-unasked": 431,
-    "moves CANCELREADFIRST": 4,
+    "moves CANCELREADFIRST": 8,
     "places NOLOOK": 0,
     "places NOCAS": 1,
     "places STARTNOW": 0,

@@ -281,10 +281,17 @@ NOTHING_TO_BREAK = {
     ),
     **dict.fromkeys(
         (
-            *("limits ADOPTBLIND", "limits CAPONLY", "limits FREELOST", "limits LEAK", "limits NOREPORT"),
+            *(
+                "limits ADOPTBLIND",
+                "limits CAPONLY",
+                "limits DEATHBLIND",
+                "limits FREELOST",
+                "limits LEAK",
+                "limits NOREPORT",
+            ),
             *("limits NOVOID", "limits NOWAIT", "limits OLDRETURN", "limits TWICE"),
         ),
-        "instances of a cluster lend each other no permits: limits are refused there",
+        "no history here has limits: tests/property/test_lent_permits.py breaks these rules",
     ),
     **dict.fromkeys(
         (
@@ -292,6 +299,7 @@ NOTHING_TO_BREAK = {
             *("order LATEACCEPT", "order LEAVEBLIND", "order LEAVEEARLY", "order LOADFIRST", "order NOLEASE"),
             *("order ORDERONLY", "order PARTBLIND", "order RETRYMOVES", "order UNKNOWNOK"),
             *("failure ENDFIRST", "failure GOFIRST", "failure HALT", "failure KEEPSPLACE", "failure NOTEALONE"),
+            *("failure NOTEEARLY", "failure NOTEGOES", "failure SKIPSALIVE"),
             *("failure NOTESBLIND", "failure PASS", "failure PASSEARLY", "failure RESUMEANY"),
         ),
         "ordering keys are refused in a cluster: tests/property/test_ordering_keys.py has them on one instance",
