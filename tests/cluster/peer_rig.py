@@ -62,11 +62,13 @@ class Pair:
     def payloads(self) -> list[bytes]:
         return [payload for payload, _ in self.got]
 
-    async def works(self, name: str = "b", after: Callable[[Delivery], object] | None = None) -> Worker:
+    async def works(
+        self, name: str = "b", after: Callable[[Delivery], object] | None = None, *, shield: bool = False
+    ) -> Worker:
         """For the queue "q", at home with that instance."""
         worker = self.cluster.worker(name)
 
-        @worker.on("q")
+        @worker.on("q", shield=shield)
         async def take(delivery: Delivery) -> None:
             self.got.append((delivery.payload, self.cluster.now))
             if after is not None:

@@ -51,7 +51,7 @@ async def in_hand(pair: Pair) -> str:
         await pair.cluster.sleep(seconds=20)
 
     await pair.b_holds()
-    await pair.works(after=works_a_while)
+    await pair.works(after=works_a_while, shield=True)
     task = await pair.client.schedule("q", b"x", delay=1)
     await pair.cluster.advance(seconds=4)
     assert await pair.client.cancel(task.id) is CancelOutcome.IN_FLIGHT
