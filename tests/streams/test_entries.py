@@ -243,7 +243,8 @@ ACL = re.findall(r"`((?:\+[a-z|]+ ?)+)`", (Path(__file__).parents[2] / "docs" / 
 async def test_what_the_page_asks_of_an_acl_is_enough(tmp_path: Path, redis: Redis, redis_server: RedisServer) -> None:
     rules = ACL[0].split()
     keys = [f"~{STREAM}", f"~{{{STREAM}}}:timerd:*"]
-    await redis.execute_command("ACL", "SETUSER", "tim", "on", ">secret", "-@all", *rules, *keys)
+    run: Any = redis.execute_command
+    await run("ACL", "SETUSER", "tim", "on", ">secret", "-@all", *rules, *keys)
     file = tmp_path / "password"
     file.write_text("secret\n")
     more = f'user = "tim"\npassword_file = "{file}"'

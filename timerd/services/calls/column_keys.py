@@ -50,7 +50,9 @@ class ColumnKeys(NamedTuple):
 
 def keys_of_columns(columns: wire.TaskColumns, common: Common, count: int) -> ColumnKeys | None:
     """None: it names none, or there are no tasks, which is said elsewhere. Raises Invalid."""
-    if not count or not (columns.ordering_key_of or columns.limit_key_of or columns.ordering_keys or columns.limit_keys):
+    if not count or not (
+        columns.ordering_key_of or columns.limit_key_of or columns.ordering_keys or columns.limit_keys
+    ):
         return None
     ordering = _column("ordering_key", columns, common.ordering_key, count, MAX_ORDERING_KEY_CHARS)
     limit = _column("limit_key", columns, common.template.limit_key, count, MAX_LIMIT_KEY_CHARS)
