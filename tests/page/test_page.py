@@ -186,8 +186,8 @@ def test_dead_letters_are_purged_after_it_was_said_how_many_and_the_number_was_t
     visitor.open("dead?queue=rotten")
     visitor.sees("no such user")
     dialog = visitor.page.get_by_role("dialog")
-    # At once: the page draws itself anew as it asks again.
     visitor.button("Purge").press("Enter")
+    # Also those that have died since the page asked how the server is.
     dialog.get_by_text("3 dead letters of rotten would be removed for good. So far nothing was.").wait_for()
     assert visitor.findings() == []
     dialog.get_by_label("Type 3 to remove them").fill("30")

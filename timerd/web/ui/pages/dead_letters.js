@@ -29,7 +29,7 @@ async function purgePages(ask, request) {
 }
 
 /** First it is said how many would go, which changes nothing. Who wants that types the number. */
-function Purge({ queue, namespace, overview, done }) {
+function Purge({ queue, namespace, done }) {
   const box = useRef(null);
   const field = useRef(null);
   const [found, setFound] = useState(null);
@@ -46,9 +46,12 @@ function Purge({ queue, namespace, overview, done }) {
   const look = () => {
     setFound(null);
     box.current.showModal();
-    // What dies from here on was not counted, and stays.
-    const request = { namespace, queue, endTime: overview.found?.engineTime || new Date().toISOString() };
-    return surely(async () => setFound({ request, ...(await purgePages(call, request)) }));
+    return surely(async () => {
+      // What dies from here on was not counted, and stays.
+      const { engineTime } = await call("OverviewService", "GetOverview");
+      const request = { namespace, queue, endTime: engineTime };
+      setFound({ request, ...(await purgePages(call, request)) });
+    });
   };
   const go = (event) => {
     event.preventDefault();
@@ -74,7 +77,7 @@ function Purge({ queue, namespace, overview, done }) {
     </form></dialog>`;
 }
 
-export function DeadLetters({ query, namespace, overview, mayAct }) {
+export function DeadLetters({ query, namespace, mayAct }) {
   const queue = query.get("queue") || "";
   const page = query.get("page") || "";
   const [said, setSaid] = useState("");
@@ -101,7 +104,7 @@ export function DeadLetters({ query, namespace, overview, mayAct }) {
     <form class="row" onSubmit=${choose}><label>queue<input name="queue" value=${queue} /></label><button class="main">Look</button></form>
     <${Failure} error=${error} />${said && html`<p class="notice" role="status">${said}</p>`}
     ${mayAct && letters.length > 0 && html`<div class="actions">${queue && html`<${Action} title="Redrive 1,000" question=${`The first 1,000 dead letters of ${queue} begin anew, with all of their attempts. ${whole(letters.length)} of them are shown below.`} done=${done} act=${() => redrive({ queue, maxRedriven: 1000 })} />`}
-      <${Purge} queue=${queue} namespace=${namespace} overview=${overview} done=${done} /></div>`}
+      <${Purge} queue=${queue} namespace=${namespace} done=${done} /></div>`}
     <${Table} caption="The first to die first" rows=${letters} empty="None." columns=${[
       { title: "task", id: true, value: (letter) => html`<a href=${link("task", letter.task.taskId)}>${letter.task.key || `${letter.task.taskId.slice(0, 22)}…`}</a>` },
       { title: "queue", value: (letter) => letter.task.queue },
