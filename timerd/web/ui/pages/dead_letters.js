@@ -48,7 +48,7 @@ function Purge({ queue, namespace, done }) {
     box.current.showModal();
     return surely(async () => {
       // What dies from here on was not counted, and stays.
-      const { engineTime } = await call("OverviewService", "GetOverview");
+      const { engineTime } = await call("TimerService", "GetServerInfo");
       const request = { namespace, queue, endTime: engineTime };
       setFound({ request, ...(await purgePages(call, request)) });
     });
