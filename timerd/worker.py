@@ -182,7 +182,8 @@ class Worker:
                 module is imported there, so a program's own start stands under `if __name__ == "__main__"`. Default
                 none.
             shield: an interrupt (the task was cancelled, say) ends no call of the handler, which may look at
-                `delivery.interrupted`. Default not: a coroutine is cancelled, and a process is ended.
+                `delivery.interrupted`, but not in a process of its own. Default not: a coroutine is cancelled, and a
+                process is ended.
 
         Raises:
             InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a
