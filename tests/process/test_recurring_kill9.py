@@ -33,7 +33,7 @@ async def test_every_promise_holds_though_the_server_is_killed(tmp_path: Path) -
     assert kills == [1, 2, 3]
     assert verdict.backfilled >= 480
     assert verdict.delayed >= KILLS
-    assert verdict.member_calls > KILLS
+    assert verdict.member_calls > 0
     assert verdict.cycles >= 1
 
 
