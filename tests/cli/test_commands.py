@@ -287,6 +287,8 @@ def test_dead_letters_are_counted_and_then_removed(terminal: Terminal, server: F
     assert "1 stay, for their ordering keys stand still (timerd keys)." in said
     done = terminal("purge-dead", "--queue", "mails", "--force", "--json").json
     assert done == {"purged": 503, "staying": 0, "dry_run": False}
+    answers.append(pb.PurgeDeadLettersResponse(dry_run=True))
+    assert terminal("purge-dead", "--queue", "mails").out == "There are none to remove.\n"
 
 
 def test_redrive_of_what_is_no_dead_letter_fails(terminal: Terminal, server: FakeServer) -> None:

@@ -112,7 +112,9 @@ async def purge_dead(
     purged = await client.purge_dead_letters(queue, start=start, end=end, force=force)
     record = {"purged": int(purged), "staying": purged.staying, "dry_run": purged.dry_run}
     stay = f" {purged.staying:,} stay, for their ordering keys stand still (timerd keys)." if purged.staying else ""
-    if purged.dry_run:
+    if not int(purged):
+        said = "There are none to remove."
+    elif purged.dry_run:
         how = "add --force" if queue or since or until else "give --queue, --from or --to, and --force,"
         said = f"{int(purged):,} dead letters would be removed. Nothing was: {how} to remove them."
     else:

@@ -84,6 +84,3 @@ class PoolRound:
         self._looks.seen(queue, due_ms)
         if due_ms <= now_ms:
             self._enter(contest, queue, now_ms)
-
-
-__all__ = ["PoolRound"]
