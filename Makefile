@@ -9,7 +9,7 @@ LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-words lin
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test test-long lint $(LINTS) format proto bench \
-	bench-peers models mutants docs wheel release image-lock fuzz-http fuzz-webhooks first-hours clean
+	bench-peers models mutants docs wheel native release image-lock fuzz-http fuzz-webhooks first-hours clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -24,11 +24,12 @@ help:
 	@echo "make format   let ruff arrange the code"
 	@echo "make proto    regenerate timerd/v1 and timerd/peer from proto/"
 	@echo "make models   search what is new in the protocol's models (needs spin and a C compiler)"
-	@echo "make mutants  make the code wrong in a line, once for each of some fifty mistakes: do the tests notice?"
+	@echo "make mutants  make the code wrong in a line, once for each of some 300 mistakes: do the tests notice? (SHARE=3: a third)"
 	@echo "make bench    measure, and write docs/understand/benchmarks.md (10 minutes; long ones: python -m benchmarks --all)"
 	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
 	@echo "make docs     build the pages as a site into build/site, which opens offline; a dead link fails"
 	@echo "make wheel    build the wheel into dist/ and look into it"
+	@echo "make native   build the wheel of the native front door into dist/ (cargo; docs/understand/native-door.md)"
 	@echo "make first-hours  what three newcomers type, from the docs, in a fresh clone; the time of each step"
 	@echo "make fuzz-http  ten minutes of drawn requests at the HTTP port (SECONDS=60)"
 	@echo "make fuzz-webhooks  as long of answers that no receiver should give, to the webhooks of a server (SECONDS=60)"
@@ -129,8 +130,10 @@ bench-peers: .venv/.dev
 models: .venv/.dev
 	@$(BIN)/python -m tests.models
 
+# SHARE=3 draws a third of them by the commit, so that other ones have their turn with each.
+SHARE ?= 1
 mutants: .venv/.dev
-	@$(BIN)/python -m tests.mutants
+	@$(BIN)/python -m tests.mutants --share $(SHARE) --seed "$$(git rev-parse --short HEAD 2>/dev/null)"
 
 # A user's venv is enough, with the extra `docs`.
 .venv/.docs: .venv/.base
@@ -144,9 +147,18 @@ docs: .venv/.docs
 wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py
 
+# Nothing else needs cargo, and nothing else builds it. The builder has an environment of its own.
+native:
+	@command -v cargo >/dev/null || { echo "The native front door is built with cargo: install Rust. timerd works without it." >&2; exit 1; }
+	@test -x build/maturin/bin/maturin || { "$(PYTHON)" -m venv build/maturin && \
+	  build/maturin/bin/pip install --quiet --disable-pip-version-check 'maturin>=1.9,<2'; }
+	@build/maturin/bin/maturin build --quiet --release --manifest-path native/Cargo.toml --out dist
+
+# URL=https://... where the project is; without it the remote `origin`, if a browser can reach it.
 TAG ?=
+URL ?=
 release: .venv/.dev
-	@$(BIN)/python .ci/release.py $(TAG)
+	@$(BIN)/python .ci/release.py $(TAG) $(if $(URL),--url $(URL))
 
 # For all Pythons and machines in one file. What it is compared with stands in build/, for a target that breaks off.
 UPGRADE ?=

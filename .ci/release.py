@@ -1,11 +1,12 @@
 """Makes a release out of a tag, and tries it: what it made is in dist/, and nothing is published from here.
 
-    python .ci/release.py v0.1.0 [--python python3.13 ...]
+    python .ci/release.py v0.1.0 [--python python3.13 ...] [--url https://example.org/timerd]
 
 The tag is taken as it was committed, so what lies about in the tree is in no release. Its sdist, and the two wheels
 timerd-client and timerd, are tried in fresh environments of each Python named (those of 3.11 to 3.14 that are here,
 where none is): the client alone, without numpy; then the server beside it, with a task that goes through both. Beside
-them are the manifests of k8s/ in one file and, where a Docker engine answers, the image.
+them are the manifests of k8s/ in one file and, where a Docker engine answers, the image. What is built names the
+address of `--url`, or that of the remote `origin`, where it is one that a browser can reach.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import release_deploy
+import release_home
 import split_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -119,13 +121,22 @@ def sums(files: Sequence[Path]) -> str:
     return "".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files)
 
 
-def release(tag: str, named: Sequence[str]) -> None:
-    """Raises ReleaseFailed."""
+def origin() -> str:
+    """Empty where there is none."""
+    command = ["git", "remote", "get-url", "origin"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def release(tag: str, named: Sequence[str], url: str = "") -> None:
+    """Raises ReleaseFailed, NotDeployable, NoHome."""
+    home = release_home.checked(url) if url else release_home.home_of(origin())
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         tree = exported(tag, folder)
         version = check_versions(tag, tree)
+        home = release_home.write_home(tree, home)
         files = built(tree, folder)
+        release_home.check_home(files[1:], home)
         here, missing = interpreters(named)
         if not here:
             raise ReleaseFailed(f"None of {', '.join(missing)} is here, so nothing can be tried: name one by --python.")
@@ -137,6 +148,7 @@ def release(tag: str, named: Sequence[str]) -> None:
             files.append(image)
     (DIST / "SHA256SUMS").write_text(sums(files), encoding="utf-8")
     print(f"dist/ has {version}: {', '.join(file.name for file in files)}, SHA256SUMS")
+    print(f"[project.urls]: {home or 'none, for `origin` is no public address, and no --url was given'}")
     if image is None:
         print("no image, for no Docker engine answers here")
     if missing:
@@ -147,10 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="release.py", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("tag", help="v and the version, as v0.1.0")
     parser.add_argument("--python", action="append", default=[], help="an interpreter to try it with; may be repeated")
+    parser.add_argument("--url", default="", help="where the project is; without it the remote `origin`, if public")
     given = parser.parse_args(arguments)
     try:
-        release(given.tag, given.python)
-    except (ReleaseFailed, release_deploy.NotDeployable) as error:
+        release(given.tag, given.python, given.url)
+    except (ReleaseFailed, release_deploy.NotDeployable, release_home.NoHome) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

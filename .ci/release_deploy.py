@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import manifests
@@ -42,7 +42,7 @@ def packed(tree: Path, version: str, folder: Path) -> Path:
             told.size = path.stat().st_size
             archive.addfile(told, io.BytesIO(path.read_bytes()))
     made.write_bytes(gzip.compress(content.getvalue(), mtime=0))
-    _try_rendering(made, folder / f"{name}-tried")
+    _try_rendering(made, folder / f"{name}-tried", f"timerd:{version}")
     return made
 
 
@@ -50,17 +50,29 @@ def _yaml_files(folder: Path) -> Iterator[Path]:
     yield from (path for path in folder.rglob("*") if path.suffix in (".yaml", ".json") and path.is_file())
 
 
-def _try_rendering(made: Path, place: Path) -> None:
+def _try_rendering(made: Path, place: Path, image: str) -> None:
     try:
         with tarfile.open(made) as archive:
             archive.extractall(place, filter="data")
         [unpacked] = place.iterdir()
         for parts in manifests.WAYS.values() if manifests.renderer() else ():
-            manifests.render(*parts, root=unpacked)
+            asked = set(_images(manifests.render(*parts, root=unpacked)))
+            if asked != {image}:
+                way = ", ".join(parts)
+                raise NotDeployable(f"{made.name} with {way} asks for {sorted(asked)}, and not for {image}.")
     except subprocess.CalledProcessError as error:
         raise NotDeployable(f"{made.name} cannot be rendered: {error.stderr.strip()}") from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _images(documents: Iterable[manifests.Document]) -> Iterator[str]:
+    """Of timerd itself, not of what stands beside it to try it."""
+    for document in documents:
+        pod = document.get("spec", {}).get("template", {}).get("spec", {})
+        for container in (*pod.get("containers", ()), *pod.get("initContainers", ())):
+            if container["image"].partition(":")[0] == "timerd":
+                yield container["image"]
 
 
 def imaged(tree: Path, version: str, folder: Path) -> Path | None:

@@ -29,7 +29,7 @@ HOLDERS = {
     "timerd/core/partition/settle_log.py": "SettleLog",
 }
 # Of a partition as a whole: how far it was read, and how many rows ended how.
-OF_NO_ROW = {*HOLDERS.values(), "Sweep", "Counter", "frozenset"}
+OF_NO_ROW = {*HOLDERS.values(), "Sweep", "Counter", "frozenset", "ToldEnds"}
 ROOT = Path(__file__).resolve().parent.parent
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -66,7 +66,9 @@ RIGHT_IN = {
         "timerd/model/recurrence.py",
         "timerd/core/recurrence/periods.py",
         "timerd/services/schedules/spec_wire.py",
+        "timerd/contrib/apscheduler/times.py",
         "timerd/sdk/values/schedule_values.py",
+        "timerd/contrib/apscheduler/times.py",
     ),
     # The argument `patience_s` of the servers for tests.
     "patience": ("timerd/testing/", "timerd/rehearsal/"),

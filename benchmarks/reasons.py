@@ -21,11 +21,13 @@ OF_MEASURES = {
     "many_queues": "many-of-everything",
     "schedules": "schedules-and-cycles",
     "schedule_instants": "schedules-and-cycles",
+    "every_second": "schedules-and-cycles",
     "rosters": "schedules-and-cycles",
     "simulating": "schedules-and-cycles",
     "webhooks": "webhooks",
     "page": "the-page",
     "streams": "redis-streams",
+    "receiving": "receive-without-a-stream",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",

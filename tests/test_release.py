@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import manifests
 import release
 import release_deploy
+import release_home
 import split_wheel
 
 METADATA = """\
@@ -173,3 +175,60 @@ def test_manifests_that_cannot_be_rendered_are_no_release(tmp_path: Path) -> Non
     (tmp_path / "tree/k8s/base/services.yaml").unlink()
     with pytest.raises(release_deploy.NotDeployable, match=r"timerd-k8s-1.2.3.tar.gz cannot be rendered: .*services"):
         release_deploy.packed(tmp_path / "tree", "1.2.3", tmp_path)
+
+
+def test_manifests_that_ask_for_another_image_are_no_release(tmp_path: Path) -> None:
+    if not manifests.renderer():
+        pytest.skip("there is neither kubectl nor kustomize on the path, and one of them renders k8s/")
+    with pytest.raises(release_deploy.NotDeployable, match=r"asks for \['timerd:.*'\], and not for timerd:1.2.3"):
+        release_deploy.packed(release.ROOT, "1.2.3", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("remote", "home"),
+    [
+        ("https://git.example.org/times/timerd.git", "https://git.example.org/times/timerd"),
+        ("https://somebody:secret@git.example.org:8443/timerd/", "https://git.example.org:8443/timerd"),
+        ("git@git.example.org:times/timerd.git", "https://git.example.org/times/timerd"),
+        ("ssh://git@git.example.org:2222/times/timerd.git", "https://git.example.org/times/timerd"),
+        ("/srv/git/timerd.git", ""),
+        ("../timerd", ""),
+        ("file:///srv/git/timerd.git", ""),
+        ("http://localhost:3000/timerd.git", ""),
+        ("ssh://git@10.0.0.7/timerd.git", ""),
+        ("", ""),
+    ],
+)
+def test_a_release_comes_from_its_remote_where_that_is_public(remote: str, home: str) -> None:
+    assert release_home.home_of(remote) == home
+
+
+def test_what_is_built_says_where_it_comes_from(wheels: tuple[Path, Path], tmp_path: Path) -> None:
+    """And says nothing where nothing is known."""
+    release_home.check_home(wheels, "")
+    with pytest.raises(release_home.NoHome, match=r"timerd_client-1.2.3.*, and not from https://example.org/timerd"):
+        release_home.check_home(wheels, "https://example.org/timerd")
+    whole = tmp_path / "timerd-1.2.3-py3-none-any.whl"
+    line = "Project-URL: Repository, https://example.org/timerd\n"
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content.replace("Summary:", f"{line}Summary:"))
+    release_home.check_home(split_wheel.split(whole, tmp_path / "made"), "https://example.org/timerd")
+
+
+def test_the_address_is_written_once_and_no_other_one_over_it(tmp_path: Path) -> None:
+    shutil.copy(release.ROOT / "pyproject.toml", tmp_path)
+    assert release_home.write_home(tmp_path, "") == ""
+    for _ in range(2):
+        assert release_home.write_home(tmp_path, "https://example.org/timerd") == "https://example.org/timerd"
+    project = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
+    assert project["urls"] == {"Repository": "https://example.org/timerd"}
+    assert release_home.write_home(tmp_path, "") == "https://example.org/timerd"
+    with pytest.raises(release_home.NoHome, match="make them agree"):
+        release_home.write_home(tmp_path, "https://example.org/other")
+
+
+@pytest.mark.parametrize("url", ["example.org/timerd", "http://example.org", 'https://x.org/"', "https://a:b@x.org/y"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(release_home.NoHome, match="is no address of a project"):
+        release_home.checked(url)

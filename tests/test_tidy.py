@@ -34,8 +34,9 @@ NAMES_A_STORE = {"timerd/bootstrap.py", "timerd/commands/backup.py", "timerd/com
 STORE_NAME = re.compile(r"\.store\s*[=!]=\s*[\"']|\.store\]|isinstance\([^)]*(Sqlite|Cassandra|Memory)Store")
 READ = (
     *("timerd", "tests", "proto", "docs", "examples", "benchmarks", "k8s", ".ci"),
-    *("clients/go", "clients/typescript/src"),
+    *("clients/go", "clients/typescript/src", "native/src"),
 )
+READ_SUFFIXES = {".py", ".md", ".proto", ".sh", ".pml", ".go", ".ts", ".mjs", ".rs", ""}
 
 
 def place(path: Path) -> str:
@@ -71,7 +72,7 @@ def texts() -> Iterator[Path]:
     yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in (".md", ".toml", ".yaml"))
     for folder in READ:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and path.suffix in (".py", ".md", ".proto", ".sh", ".pml", ".go", ".ts", ".mjs", ""):
+            if path.is_file() and path.suffix in READ_SUFFIXES:
                 yield path
 
 
@@ -81,6 +82,12 @@ def test_sizes_and_annotations_stay_within_limits() -> None:
         f"{name}: {value} > {limit} {where}" for name, value, limit, where in style.rows(figures) if value > limit
     ]
     assert beyond == []
+
+
+def test_the_native_door_stays_small_and_each_file_says_what_it_is_for() -> None:
+    files = {place(path): path.read_text(encoding="utf-8") for path in sorted((ROOT / "native/src").glob("*.rs"))}
+    assert 0 < sum(text.count("\n") for text in files.values()) < 2_500
+    assert [name for name, text in files.items() if not text.startswith("//! ")] == []
 
 
 def test_names_say_what_a_thing_is() -> None:

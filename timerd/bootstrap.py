@@ -66,8 +66,10 @@ from timerd.services.operating.watching import Watching
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.peers.shared_ends import SharedEnds
 from timerd.services.readiness import readiness_probe_of
-from timerd.services.regulation.in_force import RulesInForce
+from timerd.services.regulation.in_force import RulesInForce, due_soon
+from timerd.services.regulation.keys_elsewhere import KeysElsewhere
 from timerd.services.regulation.limit_calls import regulation_verbs
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.rule_peer_service import RegulationPeerService
@@ -100,6 +102,8 @@ log = logging.getLogger(__name__)
 DEFAULT_SHARDS = 4
 # Where a commit is not cheap: each is a row, which the next holder of the partition has to read.
 SELDOM_SETTLE_MS = 20
+_DRIVER = "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
+_REDIS = "Redis's client is not installed: `pip install timerd[redis]`."
 # What else is asked whether a row may be sent, and how many may: a new gate or limit is listed here.
 GATES: Sequence[Callable[[], Gate]] = ()
 LIMITS: Sequence[Callable[[], Limit]] = ()
@@ -149,11 +153,12 @@ async def _foundation(
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
     machine = DeliveryMachine(secret, config.resume_grace_ms)
     calling = Calling(store, member, secret, time, config, hints, connect) if member is not None else None
-    scheduler = _scheduler(config, store, time, membership, machine, calling)
+    scheduler = _scheduler(config, store, time, membership, machine, calling, secret)
     grows = traits.is_shared or shard_count > 1
     now_ms, instances = lambda: int(time.exact_ms()), lambda: len(membership.live())
     shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
     engine = Engine(store, scheduler, time, secret, config, shards)
+    scheduler.effect_runner.on_made(engine.counted)
     found = secret, shard_count, known_zones, member, membership, time, machine, calling, scheduler, shards, engine
     return Foundation(config, store, call_deadline, *found)
 
@@ -165,6 +170,7 @@ def _scheduler(
     membership: Membership,
     machine: DeliveryMachine,
     calling: Calling | None,
+    secret: bytes,
 ) -> Scheduler:
     """Holds the partitions of this instance."""
     settings = HoldingSettings(
@@ -183,6 +189,7 @@ def _scheduler(
         Deliveries(machine, RedeliveryGuard(), _return_ms(config)),
         Throttle(config.catch_up_rows_per_s),
         calling.view if calling is not None else None,
+        secret,
     )
 
 
@@ -229,22 +236,22 @@ def _answering(
     delivery.on_settled(engine.use.settled)
     engine.goes_by(regulating.known.mode, regulating.known.on_failure)
     watching = Watching(delivery.tail, membership, colleagues)
-    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms), watching
-    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept)
+    kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms), watching, engine.singles
+    keys, place_of = engine.ordering, scheduler.hand_over.place_of
+    elsewhere = KeysElsewhere(peers.peers, membership, keys, place_of) if peers is not None else None
+    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept, elsewhere)
     delivery.on_durable(api.ends.settled)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     inspected = InspectService(peer_token(base.secret), scheduler, reporting, activity, watching)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
+    ruled = regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms, keys, elsewhere)
     handlers = (
         api.handler_of("ScheduleService", recurring.verbs(engine)),
         api.handler_of("CycleService", cycles.verbs()),
         api.handler_of("OverviewService", {**overview.verbs(), **AuditedCalls(kept[1]).verbs()}),
-        api.handler_of(
-            "RegulationService",
-            regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms, engine.ordering),
-        ),
+        api.handler_of("RegulationService", ruled),
         Foreseeing(store, base.now_ms).handler(),
     )
     return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, activity, inspected)
@@ -289,7 +296,8 @@ async def assemble(
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
     opened, is_single = partial(_opened, scheduler, lambda: delivery), peer_links is None
-    rules = RulesInForce(base.machine, opened, lambda: delivery.longest_lease_ms, name, is_single=is_single)
+    lease_ms, due = lambda: delivery.longest_lease_ms, partial(due_soon, scheduler, base.now_ms)
+    rules = RulesInForce(base.machine, opened, lease_ms, due, clock.boot_ms, name, is_single=is_single)
     links = peer_links.links if peer_links is not None else None
     allocation = CreditAllocation(base.machine, firing, links, rules.still.opens_ms) if links is not None else None
     limits, hold = [*rules.limits, *(limit() for limit in LIMITS)], rules.hold
@@ -299,32 +307,34 @@ async def assemble(
     )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     called = peers.peers if peers is not None else None
-    regulating = rules.regulating(scheduler, called, base.now_ms, clock.boot_ms)
+    regulating = rules.regulating(scheduler, called, base.now_ms)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     webhooks, streams = _webhooks(config, delivery, clock, to.api), _streams(config, delivery)
+    to.api.targets.watch([sink for each in (webhooks, streams) if each is not None for sink in each.sinks])
     last = to.sweep, webhooks, regulating, to.api.audited
-    hanging_up = HangingUp()
+    hangup = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
-        work = WorkService(delivery, to.api.results, hanging_up, to.connected)
+        work = WorkService(delivery, to.api.results, hangup, to.connected)
         server = serve(config, to.api, work, to.handlers)
         probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
-        single = None, None, None, probe
-        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, *last, streams=streams)
+        return Node(*parts, server, hangup, None, None, None, probe, to.ticks, to.slots, work, *last, streams=streams)
+    shared = SharedEnds(peers.peers, base.membership)
+    to.api.ends.share_with(shared)
+    peers.service.on_ends(shared.asked, to.api.ends.heard)
     token = peer_token(base.secret)
     relays = relaying(
-        delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up, rules.moved
+        delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hangup, rules.moved
     )
     scheduler.effect_runner.on_gone(relays.gone)
     worked = TickService(token, to.ticks.try_tick)
-    ruled = RegulationPeerService(token, regulating)
+    ruled = RegulationPeerService(token, regulating, base.engine.ordering, base.now_ms)
     inside = [each.handler() for each in (peers.service, relays.service, to.inspected, worked, ruled)]
-    work = WorkService(relays.home, to.api.results, hanging_up, to.connected)
+    work = WorkService(relays.home, to.api.results, hangup, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     probe = readiness_probe_of(config, server, base.engine, scheduler, delivery, time, to.activity)
-    several = peers, relays, clocks, probe
-    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, *last, streams=streams)
+    return Node(*parts, server, hangup, peers, relays, clocks, probe, to.ticks, to.slots, work, *last, streams=streams)
 
 
 def _opened(scheduler: Scheduler, delivery: Callable[[], Delivery], queues: Collection[QueueKey]) -> None:
@@ -350,7 +360,7 @@ def _streams(config: ServerConfig, delivery: Delivery) -> Streams | None:
     targets = read_streams(config.streams)
     if not targets:
         return None
-    with _needs_redis():
+    with _needs(_REDIS):
         from timerd.adapters.redis.stream_writing import open_stream
 
     return Streams(targets, delivery, partial(open_stream, read_password))
@@ -368,7 +378,7 @@ async def _open_sqlite(config: ServerConfig, now_ms: Callable[[], int]) -> Store
 
 
 async def _open_cassandra(config: ServerConfig, now_ms: Callable[[], int]) -> Store:
-    with _needs_driver():
+    with _needs(_DRIVER):
         from timerd.adapters.cassandra.store import open_store
     return await open_store(config.cassandra, now_ms)
 
@@ -390,40 +400,35 @@ async def open_hints(config: ServerConfig) -> Hints | None:
     """Raises StartupError where Redis is there and does not let this instance in."""
     if not config.redis.url.get_secret_value():
         return None
-    with _needs_redis():
+    with _needs(_REDIS):
         from timerd.adapters.redis.hints import open_hints as open_redis
     return await open_redis(config.redis)
 
 
 def apply_schema(config: CassandraConfig) -> int:
     """The tables of timerd in Cassandra, made or brought to this version, which is returned. Raises StartupError."""
-    with _needs_driver():
+    with _needs(_DRIVER):
         from timerd.adapters.cassandra import schema
         from timerd.adapters.cassandra.settings import settings_of
     return schema.apply_schema(settings_of(config))
 
 
 @contextlib.contextmanager
-def _needs_driver() -> Iterator[None]:
+def _needs(missing: str) -> Iterator[None]:
+    """Raises StartupError, which says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
-        raise StartupError(
-            "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
-        ) from error
+        raise StartupError(missing) from error
 
 
-@contextlib.contextmanager
-def _needs_redis() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise StartupError("Redis's client is not installed: `pip install timerd[redis]`.") from error
-
-
-async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None:
-    """Runs until a signal asks it to stop, then drains. `ready` hears where it listens, and where for HTTP. Raises
-    StartupError with a sentence."""
+async def serve(
+    config: ServerConfig,
+    ready: Callable[[str, str], None],
+    before_stop: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Runs until a signal asks it to stop, then drains. `ready` hears where it listens, and where for HTTP;
+    `before_stop` ends what calls this server, while that still answers. Raises StartupError with a sentence."""
     kind = STORES[config.store]
     give_back_large_buffers(kind.large_bytes)
     allow_open_files()
@@ -450,6 +455,8 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
     node.membership.on_oust(stopped.set)
     ready(address, http_address)
     await stopped.wait()
+    if before_stop is not None:
+        await before_stop()
     with contextlib.suppress(asyncio.CancelledError):
         await node.stop(config.drain_ms)
     if watching is not None:

@@ -6,6 +6,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 """
 
 from timerd.sdk.scheduling import (
+    Adaptive,
     Backfill,
     BackfillState,
     BreakerState,
@@ -16,6 +17,7 @@ from timerd.sdk.scheduling import (
     DeliveryEvent,
     DeliveryEventKind,
     Extended,
+    KeyAtLimit,
     KeyInfo,
     KeyLimit,
     KeyRules,
@@ -29,6 +31,7 @@ from timerd.sdk.scheduling import (
     QueueInfo,
     QueueLimit,
     QueueMode,
+    QueueOrder,
     Queues,
     Rebalance,
     ReceivedTask,
@@ -55,6 +58,7 @@ from timerd.sdk.values import (
     ConflictPolicy,
     Count,
     DeadLetter,
+    EndedTask,
     FailedPrecondition,
     InvalidTask,
     Item,
@@ -89,6 +93,7 @@ from timerd.sdk.values import (
 )
 
 __all__ = [
+    "Adaptive",
     "Aborted",
     "AccessDenied",
     "AlreadyExists",
@@ -112,11 +117,13 @@ __all__ = [
     "DeliveryEventKind",
     "FailedPrecondition",
     "InvalidTask",
+    "EndedTask",
     "Item",
     "ItemOutcome",
     "KeyInfo",
     "KeyLimit",
     "KeyRules",
+    "KeyAtLimit",
     "KeyRulesInfo",
     "LimitInfo",
     "Limits",
@@ -135,6 +142,7 @@ __all__ = [
     "QueueInfo",
     "QueueLimit",
     "QueueMode",
+    "QueueOrder",
     "BreakerState",
     "Queues",
     "Extended",

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +25,12 @@ HOUR_MS = 3_600_000
 
 # An error must not repeat what was given: it may be a secret.
 STRICT = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+@cache
+def own_version() -> str:
+    """Of the installed package, whose description is read once."""
+    return version("timerd")
 
 
 def _form(pattern: str, says: str) -> AfterValidator:
@@ -196,6 +204,9 @@ class ServerConfig:
     shards: Annotated[int, Field(ge=0, le=1_024)] = 0
     data: Path = Path("timerd-data")
     listen: str = DEFAULT_LISTEN
+    # What takes the calls of gRPC (services/transport/front_door.py): "auto" takes the native one where it is installed
+    # and can serve these settings.
+    front_door: Literal["auto", "grpcio", "native"] = "auto"
     # Off loopback either TLS or this is needed.
     insecure: bool = False
     tls: TlsConfig = TlsConfig()

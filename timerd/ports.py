@@ -24,6 +24,7 @@ from timerd.model.storage import (
     DeadLetter,
     Entry,
     EntryKey,
+    EstimatedTotal,
     Found,
     KeysAt,
     Look,
@@ -51,6 +52,7 @@ __all__ = [
     "DeadLetter",
     "Entry",
     "EntryKey",
+    "EstimatedTotal",
     "Found",
     "Heard",
     "Hints",
@@ -142,6 +144,9 @@ class Rows(Protocol):
 
     async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
         """minute_ms -> about how many tasks of the queue (all queues where empty)."""
+
+    async def estimated(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> EstimatedTotal:
+        """The sum of `estimates`, without a number for each minute where the store can add them up."""
 
     async def write_entries(self, entries: Sequence[Entry]) -> None:
         """Durable notes. One that is written again is the same."""

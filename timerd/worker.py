@@ -58,6 +58,7 @@ from timerd.sdk.values import name as checked_name
 from timerd.sdk.working import (
     BatchHandler,
     BatchLane,
+    CallSpans,
     Handler,
     Lane,
     Pool,
@@ -71,6 +72,7 @@ from timerd.sdk.working import (
     isolated,
     run_until_signalled,
     show_log,
+    spans_of,
 )
 from timerd.v1 import work_service_pb2 as pb
 
@@ -161,6 +163,7 @@ class Worker:
         *,
         concurrency: int = 16,
         timeout: Span | None = None,
+        stall_timeout: Span | None = None,
         isolation: str = "",
         shield: bool = False,
     ) -> Callable[[AnyHandler], AnyHandler]:
@@ -178,6 +181,7 @@ class Worker:
                 fails, and its error says at which line the handler was. A coroutine is cancelled; a plain handler goes
                 on, and its place is free when it ends; a process is ended. Default, and at most, what is left of the
                 task's `attempt_timeout`.
+            stall_timeout: how long a call may say no `Delivery.progress`, 1 s to 7 days; at most what its task says.
             isolation: "process" has each call done by a process of its own, which can be ended whatever it is at. Its
                 module is imported there, so a program's own start stands under `if __name__ == "__main__"`. Default
                 none.
@@ -190,13 +194,13 @@ class Worker:
                 generator function); or the queue has a handler already.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
-        queue, at_once = text(queue, "queue"), _at_least_one(concurrency, "concurrency")
-        timeout_s = _seconds_or_none(timeout)
+        queue, at_once = text(queue, "queue"), whole_number(concurrency, "concurrency", 1)
+        spans = spans_of(timeout, stall_timeout)
 
         def register(handler: AnyHandler) -> AnyHandler:
             check_handler(handler, queue, "delivery")
             called = isolated(handler, queue, isolation)
-            self._add(SingleLane(queue, called, at_once, self._tracing, timeout_s, shield=shield))
+            self._add(SingleLane(queue, called, at_once, self._tracing, spans, shield=shield))
             return handler
 
         return register
@@ -208,6 +212,7 @@ class Worker:
         max_size: int = 1000,
         concurrency: int = 1,
         timeout: Span | None = None,
+        stall_timeout: Span | None = None,
         isolation: str = "",
         shield: bool = False,
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
@@ -222,8 +227,8 @@ class Worker:
             queue: the queue; a worker has one handler for each.
             max_size: the most deliveries of one call. Default 1,000.
             concurrency: how many calls of the handler run at a time. Default 1.
-            timeout: how long a call may take in all, as for `on`. Default what is left of the attempt of which least
-                is.
+            timeout: how long a call may take in all, as for `on`; at most what is left of any of its attempts.
+            stall_timeout: how long a call may say no progress, of any of its deliveries, as for `on`.
             isolation: as for `on`.
             shield: as for `on`. A call is ended only when all of its deliveries were interrupted.
 
@@ -231,13 +236,13 @@ class Worker:
             InvalidTask: as for `on`.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
-        queue, size = text(queue, "queue"), _at_least_one(max_size, "max_size")
-        at_once, timeout_s = _at_least_one(concurrency, "concurrency"), _seconds_or_none(timeout)
+        queue, size = text(queue, "queue"), whole_number(max_size, "max_size", 1)
+        at_once, spans = whole_number(concurrency, "concurrency", 1), spans_of(timeout, stall_timeout)
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             check_handler(handler, queue, "list of deliveries")
             called: BatchHandler = isolated(handler, queue, isolation)
-            self._add(BatchLane(queue, called, size, at_once, self._tracing, timeout_s, shield=shield))
+            self._add(BatchLane(queue, called, size, at_once, self._tracing, spans, shield=shield))
             return handler
 
         return register
@@ -263,14 +268,20 @@ class Worker:
         return pool
 
     def _on_in_pool(
-        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str, *, shield: bool
+        self, handler: Handler, queue: str, pool: SharedSlots, spans: CallSpans, isolation: str, *, shield: bool
     ) -> None:
         check_handler(handler, queue, "delivery")
-        called, timeout_s = isolated(handler, queue, isolation), _seconds_or_none(timeout)
-        self._add(SingleLane(queue, called, pool.slots, self._tracing, timeout_s, pool, shield=shield))
+        called = isolated(handler, queue, isolation)
+        self._add(SingleLane(queue, called, pool.slots, self._tracing, spans, pool, shield=shield))
 
     def include(
-        self, tasks: TypedHandlers, *, concurrency: int = 16, timeout: Span | None = None, shield: bool = False
+        self,
+        tasks: TypedHandlers,
+        *,
+        concurrency: int = 16,
+        timeout: Span | None = None,
+        stall_timeout: Span | None = None,
+        shield: bool = False,
     ) -> None:
         """The worker takes over the typed tasks of a registry: `worker.include(tasks)`.
 
@@ -278,14 +289,17 @@ class Worker:
             tasks: a `timerd.tasks.Tasks`.
             concurrency: how many calls of each queue run at a time. Default 16.
             timeout: how long a call may take, as for `on`.
+            stall_timeout: as for `on`.
             shield: as for `on`.
 
         Raises:
             InvalidTask: a queue of it has a handler already.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
-        for queue, handler in tasks.handlers(_at_least_one(concurrency, "concurrency")).items():
-            self.on(queue, concurrency=concurrency, timeout=timeout, shield=shield)(handler)
+        for queue, handler in tasks.handlers(whole_number(concurrency, "concurrency", 1)).items():
+            self.on(queue, concurrency=concurrency, timeout=timeout, stall_timeout=stall_timeout, shield=shield)(
+                handler
+            )
         self._included.append(tasks)
 
     def scheduled(
@@ -461,16 +475,6 @@ class Worker:
 
 def _has_failed(declaring: asyncio.Task[None]) -> bool:
     return declaring.done() and not declaring.cancelled() and declaring.exception() is not None
-
-
-def _seconds_or_none(timeout: Span | None) -> float | None:
-    if timeout is None:
-        return None
-    return span_ms(timeout, "timeout", most=LONGEST_WIRE_SPAN, may_be_none=False) / 1000
-
-
-def _at_least_one(value: int, field: str) -> int:
-    return whole_number(value, field, 1)
 
 
 __all__ = [

@@ -70,7 +70,7 @@ class Counted(NamedTuple):
 async def run(bench: Bench, stage: Stage) -> list[Figure]:
     figures: list[Figure] = []
     for rate in RATES:
-        async with stage.keyspace() as settings, _instances(settings) as instances:
+        async with stage.keyspace() as settings, counted_instances(settings) as instances:
             asked = await _asked(bench, instances, rate)
         figures += _figures(rate, asked)
     return figures
@@ -94,7 +94,7 @@ def _figures(rate: int, asked: Asked) -> list[Figure]:
 
 
 @asynccontextmanager
-async def _instances(settings: CassandraSettings) -> AsyncIterator[list[Counted]]:
+async def counted_instances(settings: CassandraSettings) -> AsyncIterator[list[Counted]]:
     async with AsyncExitStack() as stack:
         instances = []
         for name in ("one", "two", "three"):

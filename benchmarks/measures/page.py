@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from statistics import median
@@ -21,6 +20,7 @@ from playwright.async_api import Browser, async_playwright
 from benchmarks.bench import DAY_MS, Bench, Span, now_ms
 from benchmarks.figures import BenchmarkFailed, Figure, at_most
 from benchmarks.processes import Server
+from timerd.demo.processes import free_port
 
 TITLE = "The page over ten million tasks"
 TASKS, QUEUES, AT_ONCE = 10_000_000, 1_000, 500_000
@@ -50,7 +50,7 @@ class Opened(NamedTuple):
 
 
 async def run(bench: Bench) -> list[Figure]:
-    port = _free_port()
+    port = free_port()
     server = await bench.server("--http", f"127.0.0.1:{port}")
     await _fill(bench, server)
     idle_share = await _idle_share(bench, server)
@@ -116,9 +116,3 @@ async def _open(browser: Browser, server: Server, url: str, idle_share: float) -
     paint_ms = float(await page.evaluate(_PAINT))
     await context.close()
     return Opened(paint_ms, max(0.0, cpu_ms))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -33,6 +33,8 @@ SECONDS = 10
 LEAD_S = 120.0
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LOOK_S = 0.2
+# What it adds to what is found is held against the server.
+BETWEEN_LOOKS_S = 0.005
 SECOND = timedelta(seconds=1)
 
 
@@ -169,13 +171,15 @@ async def _told_late_ms(client: Client, names: Sequence[str], seconds: float) ->
 
 
 async def _watched(client: Client, name: str, until_s: float) -> list[float]:
-    """From an instant on until it is decided, and not in between: a look costs the server time as well."""
+    """From an instant on until it is decided, and not in between: a look costs the server time as well, and what is
+    decided waits behind those that come without a pause."""
     late_ms: list[float] = []
     skipped = (await client.schedules.get(name)).skipped
     while (instant_s := int(time.time()) + 1) < until_s:
         await asyncio.sleep(instant_s - time.time())
         before = skipped
         while skipped == before:
+            await asyncio.sleep(BETWEEN_LOOKS_S)
             skipped = (await client.schedules.get(name)).skipped
         late_ms.append(1e3 * (time.time() - instant_s))
     return late_ms

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.peers.installed import Installed
 
@@ -35,9 +36,12 @@ def node_versions(tools: Installed) -> dict[str, str]:
     place = tools.modules()
     if place is None:
         return {}
-    packages = {name: place / name / "package.json" for name in ("bullmq", "ioredis")}
-    found = {name: str(json.loads(path.read_text(encoding="utf-8"))["version"]) for name, path in packages.items()}
-    return {**found, "node": version_of("node")}
+    return {**{name: json_version(place / name) for name in ("bullmq", "ioredis")}, "node": version_of("node")}
+
+
+def json_version(package: Path) -> str:
+    """Of a package that npm has put into that folder."""
+    return str(json.loads((package / "package.json").read_text(encoding="utf-8"))["version"])
 
 
 def _said(*command: str) -> str:

@@ -63,13 +63,18 @@ type NewTask struct {
 	When        When
 	Key         string // a name of your own, unique in the namespace
 	OnConflict  string // where the key is in use: "reject" (default), "keep" or "replace"
-	RequestID   string // by which a repeat is known for 24 h, of a task with When.At; default a new one
+	RequestID   string // by which a repeat is known for 24 h; a delay counts from the first call. Default a new one
 	Labels      map[string]string
 	ContentType string
 	Priority    int       // 0 to 10; 10 is first
 	ExpireAt    time.Time // not delivered at or after it
 	MaxAttempts int       // default 20
 	Traceparent string
+	OrderingKey string // tasks of the queue with the same one are delivered one at a time, in order
+	LimitKey    string // by which tasks of the queue take turns and have limits, such as a customer
+	// StallTimeout fails an attempt that says no Progress for so long, a second to 7 days; 0: never.
+	StallTimeout time.Duration
+	OnEnd        string // a queue in which a task is made when this one ends, however it does: Task.Ended tells its handler how
 }
 
 // Scheduled is a task on stable storage. Outcome is "STORED", or "KEPT": the key was in use, ID is of the task that has it.
@@ -81,6 +86,14 @@ type Scheduled struct {
 
 // Schedule stores a task, and returns when it is on stable storage.
 func (c *Client) Schedule(ctx context.Context, task NewTask) (Scheduled, error) {
+	request := message{"template": task.template(), "payload": task.Payload, "key": task.Key, "requestId": task.RequestID}
+	var reply Scheduled
+	err := c.Call(ctx, "TimerService/Schedule", request.due(task.When), &reply)
+	reply.Outcome = strings.TrimPrefix(reply.Outcome, "ITEM_OUTCOME_")
+	return reply, err
+}
+
+func (task NewTask) template() message {
 	template := message{"queue": task.Queue, "labels": task.Labels, "contentType": task.ContentType,
 		"priority": task.Priority, "traceparent": task.Traceparent, "retry": message{"maxAttempts": task.MaxAttempts}}
 	if task.OnConflict != "" {
@@ -89,11 +102,19 @@ func (c *Client) Schedule(ctx context.Context, task NewTask) (Scheduled, error) 
 	if !task.ExpireAt.IsZero() {
 		template["expireTime"] = task.ExpireAt
 	}
-	request := message{"template": template, "payload": task.Payload, "key": task.Key, "requestId": task.RequestID}
-	var reply Scheduled
-	err := c.Call(ctx, "TimerService/Schedule", request.due(task.When), &reply)
-	reply.Outcome = strings.TrimPrefix(reply.Outcome, "ITEM_OUTCOME_")
-	return reply, err
+	if task.OrderingKey != "" {
+		template["orderingKey"] = task.OrderingKey
+	}
+	if task.LimitKey != "" {
+		template["limitKey"] = task.LimitKey
+	}
+	if task.StallTimeout != 0 {
+		template["stallTimeout"] = span(task.StallTimeout)
+	}
+	if task.OnEnd != "" {
+		template["onEnd"] = task.OnEnd
+	}
+	return template
 }
 
 // Cancel returns the outcome: "CANCELLED" (no delivery starts any more), "ALREADY_FIRED", "IN_FLIGHT", "NOT_FOUND", or
@@ -143,7 +164,7 @@ func (t Target) named(request message) message {
 func (m message) due(when When) message {
 	if m["fireTime"] = when.At; when.At.IsZero() {
 		delete(m, "fireTime")
-		m["delay"], m["requestTime"] = span(when.Delay), time.Now()
+		m["delay"] = span(when.Delay)
 	}
 	if m["requestId"] == nil || m["requestId"] == "" {
 		m["requestId"], m["requestTime"] = rand.Text(), time.Now()

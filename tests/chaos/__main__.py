@@ -34,6 +34,7 @@ _RESULTS = Path("build/chaos.jsonl")
 # What a machine with fewer processors does in the same time.
 _TASKS = 20_000 if (os.cpu_count() or 1) >= 8 else 2_000
 _NEXT_BUCKET_PERCENT = 3
+_KEYSPACE = "timerd_chaos"
 # Three nodes agree on one table after the other.
 _SCHEMA_S = 300.0
 
@@ -146,26 +147,33 @@ def record_of(report: Report) -> dict[str, Any]:
 
 def played(given: argparse.Namespace, folder: Path, results: Results) -> Report:
     with ExitStack() as started:
-        nodes = started.enter_context(a_node(given.address) if given.nodes == 1 else ring())
-        found = Found(",".join(node.address for node in nodes), nodes[0].port, DATACENTER, "nodes of our own")
-        options = (*options_of(found, "timerd_chaos"), "--replication", str(len(nodes)))
-        made = run_cli("schema", "apply", *options, patience_s=_SCHEMA_S)
-        if made.returncode:
-            raise RuntimeError(made.stderr)
-        setting = Setting(
-            folder,
-            found,
-            "timerd_chaos",
-            given.seed,
-            nodes=nodes,
-            redis=started.enter_context(a_redis()) if is_there() else None,
-            clock=ClockStep(folder) if "clock" in given.faults else None,
-            ttl_ms=given.ttl_ms,
-            next_bucket_percent=_NEXT_BUCKET_PERCENT,
-        )
+        setting = set_up(started, given, folder, nodes=given.nodes, next_bucket_percent=_NEXT_BUCKET_PERCENT)
         stage = Stage(setting)
         started.enter_context(stage.running())
         return Run(stage, possible(given.faults, setting), given.tasks, results.round).play(given.rounds)
+
+
+def set_up(
+    started: ExitStack, given: argparse.Namespace, folder: Path, *, nodes: int = 1, next_bucket_percent: int = 0
+) -> Setting:
+    """Cassandra with its tables, Redis, and a clock if one is to be stepped."""
+    ours = started.enter_context(a_node(given.address) if nodes == 1 else ring())
+    found = Found(",".join(node.address for node in ours), ours[0].port, DATACENTER, "nodes of our own")
+    options = (*options_of(found, _KEYSPACE), "--replication", str(nodes))
+    made = run_cli("schema", "apply", *options, patience_s=_SCHEMA_S)
+    if made.returncode:
+        raise RuntimeError(made.stderr)
+    return Setting(
+        folder,
+        found,
+        _KEYSPACE,
+        given.seed,
+        nodes=ours,
+        redis=started.enter_context(a_redis()) if is_there() else None,
+        clock=ClockStep(folder) if "clock" in given.faults else None,
+        ttl_ms=given.ttl_ms,
+        next_bucket_percent=next_bucket_percent,
+    )
 
 
 @contextmanager

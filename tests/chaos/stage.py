@@ -151,25 +151,22 @@ class Cluster:
             self.roads.close()
 
 
-class Stage(Cluster):
-    """With callers and workers of single tasks."""
+class CalledCluster(Cluster):
+    """With callers of single tasks."""
+
+    caller_module = f"{_KILL9}.caller"
 
     def __init__(self, setting: Setting) -> None:
         asked = [setting.folder / f"asked-{n}.log" for n in range(CALLERS)]
         super().__init__(setting, asked)
         self.caller_logs = [setting.folder / f"caller-{n}.log" for n in range(CALLERS)]
         self.callers = [self._caller(n, asked[n]) for n in range(CALLERS)]
-        self.worker_logs: list[Path] = []
-        self.holders: dict[Holder, Open] = {}
-        for _ in range(HOLDERS):
-            self.add_holder()
-        self.sdk = self._sdk()
 
     def _caller(self, n: int, asked: Path) -> Child:
         setting, log = self.setting, self.caller_logs[n]
         words = [
             "-m",
-            f"{_KILL9}.caller",
+            self.caller_module,
             self.target(n),
             str(log),
             str(asked),
@@ -185,6 +182,26 @@ class Stage(Cluster):
         }
         more = [str(word) for option in options.items() for word in option]
         return Child([*words, *more], setting.folder / f"caller-{n}.err")
+
+    def tell(self, what: str, count: int) -> None:
+        """To all callers, of all together so many."""
+        for caller in self.callers:
+            caller.tell(f"{what} {-(-count // CALLERS)}")
+
+    def handed_over(self) -> list[HandedOver]:
+        return [each for seat in self.seats.values() for each in handed_over_of(seat.process.errors())]
+
+
+class Stage(CalledCluster):
+    """With callers and workers of single tasks."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.worker_logs: list[Path] = []
+        self.holders: dict[Holder, Open] = {}
+        for _ in range(HOLDERS):
+            self.add_holder()
+        self.sdk = self._sdk()
 
     def _log(self, kind: str) -> Path:
         """One for each process: who is killed may leave half a line."""
@@ -208,14 +225,6 @@ class Stage(Cluster):
     def sdk_again(self) -> None:
         self.sdk = self._sdk()
         self.sdk.start()
-
-    def tell(self, what: str, count: int) -> None:
-        """To all callers, of all together so many."""
-        for caller in self.callers:
-            caller.tell(f"{what} {-(-count // CALLERS)}")
-
-    def handed_over(self) -> list[HandedOver]:
-        return [each for seat in self.seats.values() for each in handed_over_of(seat.process.errors())]
 
     @contextmanager
     def running(self) -> Iterator[None]:

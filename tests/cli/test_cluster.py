@@ -181,7 +181,7 @@ def test_a_finished_partition_shows_what_it_had(terminal: Terminal, server: Fake
     found = pb.GetPartitionResponse(announced=True, finished=True, shard_count=1, partitions=[info])
     server.timers.unary_answers["GetPartition"].append(found)
     ran = terminal("partition", BUCKET, "-o", "wide")
-    for shown in ("1 shards, finished", "77", "76 acked"):
+    for shown in ("1 shard, finished", "77", "76 acked"):
         assert shown in ran.out
 
 

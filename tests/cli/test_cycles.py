@@ -36,7 +36,7 @@ def test_a_cycle_from_its_creation_to_its_end(terminal: Terminal, whole: Server)
 
 def test_members_that_timerd_keeps(terminal: Terminal, whole: Server) -> None:
     assert terminal("cycles", "create", "kept", *SYNC[:4], "--json").json["slot_queue"] == ""
-    assert terminal("cycles", "put", "kept", "a", "b", "c").out == "3 are members.\n"
+    assert terminal("cycles", "put", "kept", "a", "b", "c").out == "3 keys are members.\n"
     assert terminal("cycles", "remove", "kept", "b", "--json").json["removed"] == 1
     listed = terminal("cycles", "members", "kept", "--json").lines
     assert sorted((each["key"], each["payload"]) for each in listed) == [("a", "a"), ("c", "c")]
@@ -104,6 +104,13 @@ def test_the_sql_of_others_names_the_table_and_an_unknown_one_is_refused(termina
         r"replace(name, '\', '\\')" in terminal("cycles", "sql", "--dialect", "postgres", "--key", "name", "--text").out
     )
     assert "SHA2(id, 256)" in terminal("cycles", "sql", "--dialect", "mysql").out
+    told = terminal("cycles", "sql", "--dialect", "mysql", "--place", "payments", "--json").json
+    assert (
+        told["ddl"] + told["select"]
+        == terminal("cycles", "sql", "--dialect", "mysql", "--place", "payments").out.strip()
+    )
+    assert (told["dialect"], told["places"]) == ("mysql", ["payments"])
+    assert terminal("cycles", "sql", "--dialect", "mysql", "-o", "name").out == "mysql\n"
     refused = terminal("cycles", "sql", "--dialect", "oracle")
     assert (refused.code, "postgres, mysql, sqlite" in refused.err) == (2, True)
 

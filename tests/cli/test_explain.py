@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Ran, Terminal
 from timerd.client import RetryPolicy, TaskInfo
-from timerd.commands.explain import why
+from timerd.commands.explain import holders, why
 from timerd.testing import Server
 from timerd.worker import Delivery, Reject
 
@@ -83,6 +83,16 @@ async def beyond_two_limits(plight: Plight) -> TaskInfo:
     return await plight.task()
 
 
+async def beyond_what_a_limit_key_may(plight: Plight) -> TaskInfo:
+    await plight.works(plight.hangs)
+    await plight.client.limits.put("partner", max_in_hand=1, keyed=True)
+    await plight.client.queues.put("q", limits=["partner"])
+    for delay in (0, 1):
+        task = await plight.client.schedule("q", b"x", delay=delay, limit_key="acme")
+    await plight.server.advance(seconds=3)
+    return await plight.client.get(task.id)
+
+
 async def expired(plight: Plight) -> TaskInfo:
     task = await plight.client.schedule("q", b"x", delay=1, expire_after=1)
     await plight.server.advance(seconds=3)
@@ -137,6 +147,7 @@ async def done_at_the_second_attempt(plight: Plight) -> TaskInfo:
             "all of which have to let it go, longest first. Workers have as many tasks of the queue 'q' in hand as its "
             "limit allows. The rate of the limit 'stripe' allows its next start at 2030-01-01",
         ),
+        (beyond_what_a_limit_key_may, "LIMIT", "of the limit key 'acme' of the limit 'partner' in hand as the limit"),
         (expired, "OVER", "It was worth something until 2030-01-01"),
         (between_two_attempts, "RETRY", "Attempt 1 has failed; the next one is at 2030-01-01"),
         (in_hand, "IN_HAND", "A worker has it in hand: attempt 1."),
@@ -152,6 +163,12 @@ async def test_the_cause_is_named(
     assert (told, says in sentence) == (reason, True), sentence
 
 
+async def test_the_limit_and_the_limit_key_are_named_apart() -> None:
+    async with Server() as server:
+        task = await beyond_what_a_limit_key_may(Plight(server))
+    assert holders(task) == {"limit": "partner", "limit_key": "acme", "behind": ""}
+
+
 async def test_what_was_acked_is_not_said_to_have_failed_last() -> None:
     async with Server() as server:
         task = await done_at_the_second_attempt(Plight(server))
@@ -164,6 +181,7 @@ def test_the_command_tells_it(terminal: Terminal, whole: Server) -> None:
     made = terminal("schedule", "mails", "x", "--at", "2030-01-01T00:00:00Z", "--json").json
     told = terminal("explain", made["task_id"], "--json").json
     assert (told["state"], told["reason"], told["until"]) == ("PENDING", "PAUSED", None)
+    assert (told["limit"], told["limit_key"], told["behind"]) == ("", "", "")
     assert "resume mails" in words(terminal("explain", made["task_id"]))
     assert "No task has the key" in terminal("explain", "--key", "order-4711").err
     terminal("queues", "resume", "mails")

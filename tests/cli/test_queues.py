@@ -46,15 +46,19 @@ def test_what_is_not_named_stays(terminal: Terminal, whole: Server) -> None:
     terminal("queues", "set", "charges", "--ordering", "halt", "--key", "acme=20", "--key-share", "0.2")
     said = terminal("queues", "set", "charges", "--breaker", "--key", "initech=30/m", "--key-weight", "acme=3")
     assert " ".join(said.out.split()) == (
-        "charges starts 100/s, 10 at once and has 50 in hand at most, and has a breaker, and 20% of what is in hand is "
-        "one key's at most, 2 keys have limits of their own, 1 have other weights, and its ordering keys go by HALT."
+        "charges starts 100/s, 10 at once and has 50 in hand at most, and has a breaker, and goes by limit keys: 20% "
+        "of what is in hand is one limit key's at most, 2 limit keys have an override, with weights acme=3, and its "
+        "ordering keys go by HALT."
     )
+    shown = terminal("queues", "show", "charges").out
+    assert "acme has 20 in hand at most" in shown
+    assert "initech starts 30/m, 1 at once at most" in shown
     halved = terminal("queues", "set", "charges", "--max-in-hand", "25", "--json").json
     assert (halved["rate"], halved["max_in_hand"], halved["keys"]["weights"]) == ("100/s", 25, {"acme": 3.0})
     left = terminal("queues", "set", "charges", "--clear", "rate", "--clear", "breaker", "--key", "acme=default").out
     assert " ".join(left.split()) == (
-        "charges has 25 in hand at most, and 20% of what is in hand is one key's at most, 1 keys have limits of their "
-        "own, 1 have other weights, and its ordering keys go by HALT."
+        "charges has 25 in hand at most, and goes by limit keys: 20% of what is in hand is one limit key's at "
+        "most, 1 limit key has an override, with weights acme=3, and its ordering keys go by HALT."
     )
     gone = terminal("queues", "set", "charges", "--no-limit").out
     assert gone == "charges has no limit, and its ordering keys go by HALT.\n"
@@ -67,6 +71,24 @@ def test_what_is_not_named_stays(terminal: Terminal, whole: Server) -> None:
     ):
         refused = terminal("queues", "set", "charges", *wrong)
         assert (refused.code, refused.err.count("\n")) == (2, 1), refused
+
+
+def test_what_is_said_of_keys_is_shown_and_taken_away_like_the_rest(terminal: Terminal, whole: Server) -> None:
+    of_keys = "--key", "acme=20", "--key-weight", "acme=3", "--key-weight", "bell=0.5"
+    terminal("queues", "set", "charges", "--ordering", "halt", *of_keys)
+    listed = " ".join(terminal("queues", "list", "-o", "wide").out.split())
+    assert "HALT" in listed
+    assert "1 limit key has an override, with weights acme=3, bell=0.5" in listed
+    assert "acme=3, bell=0.5" in " ".join(terminal("queues", "show", "charges").out.split())
+    left = terminal("queues", "set", "charges", "--clear", "key-weight", "--clear", "ordering", "--json").json
+    assert (left["ordering"], left["keys"]["weights"], list(left["keys"]["overrides"])) == ("HOLD", {}, ["acme"])
+    left = terminal("queues", "set", "charges", "--clear", "key", "--json").json
+    assert left["keys"]["overrides"] == {}
+    terminal("queues", "set", "charges", "--clear", "keys")
+    assert "goes by deadlines" in terminal("queues", "set", "charges", "--order", "edf").out
+    assert terminal("queues", "set", "charges", "--clear", "order", "--json").json["order"] == "AGED"
+    both = terminal("queues", "set", "charges", "--clear", "key-weight", "--key-weight", "acme=2")
+    assert (both.code, "leave one of them out" in both.err) == (2, True)
 
 
 def test_a_pause_with_an_end_and_a_task_that_waits_for_it(terminal: Terminal, whole: Server) -> None:
@@ -86,3 +108,16 @@ def test_a_breaker_is_given_and_taken_away(terminal: Terminal, whole: Server) ->
     assert "CLOSED" in terminal("queues", "list").out
     assert terminal("queues", "set", "charges", "--no-limit").out == "charges has no limit.\n"
     assert terminal("queues", "show", "charges", "--json").json["breaker"] is None
+
+
+def test_a_queue_finds_out_what_its_target_bears(terminal: Terminal, whole: Server) -> None:
+    said = terminal("queues", "set", "exports", "--adaptive", "2-100", "--adaptive-target", "30s")
+    assert said.out == "exports finds out how many it sends at a time: 2 of 2-100, target 30 s.\n"
+    shown = terminal("queues", "show", "exports", "--json").json
+    assert shown["adaptive"] == {"floor": 2, "ceiling": 100, "target_s": 30.0, "limit": 2}
+    assert "2 of 2-100" in " ".join(terminal("queues", "list").out.split())
+    for wrong in (["--adaptive", "5-2"], ["--adaptive", "many"], ["--adaptive-target", "3s"]):
+        refused = terminal("queues", "set", "exports", *wrong)
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused
+    assert terminal("queues", "set", "exports", "--clear", "adaptive").out == "exports has no limit.\n"
+    assert terminal("queues", "show", "exports", "--json").json["adaptive"] is None

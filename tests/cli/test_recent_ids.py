@@ -55,6 +55,16 @@ def test_an_id_that_is_whole_or_unknown_or_too_short_is_taken_as_it_is() -> None
         assert whole_id(HERE, text) == text
 
 
+def test_a_part_that_was_not_shown_is_said_to_be_one(terminal: Terminal, whole: Server) -> None:
+    """Also where it is too short to be looked for. Of a whole id the server speaks."""
+    unknown = terminal("get", "J501EAAAAAxx")
+    assert "'J501EAAAAAxx' is no whole id, and no id that was shown here recently has it in it: give" in unknown.err
+    assert "give 4 characters at least, or the whole id" in terminal("get", "AQA").err
+    cancelled = terminal("cancel", "J501EAAAAAxx")
+    assert (unknown.code, cancelled.code, "is no whole id" in cancelled.err) == (1, 1, True)
+    assert "There is no task" in terminal("get", ONE).err
+
+
 def test_only_so_many_are_kept_and_what_was_printed_again_is_the_last() -> None:
     ids = [f"{number:05}-{'x' * 53}" for number in range(MOST_KEPT)]
     remember(HERE, [ONE])

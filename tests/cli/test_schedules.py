@@ -41,6 +41,23 @@ def test_a_schedule_from_its_creation_to_its_end(terminal: Terminal, whole: Serv
     assert terminal("schedules", "show", "report").code == 1
 
 
+def test_all_that_its_times_go_by_is_shown(terminal: Terminal, whole: Server) -> None:
+    rules = ("--start", "2030-01-01T00:00:00Z", "--end", "2031-01-01T00:00:00Z", "--jitter", "5m")
+    more = ("--except", "2030-12-24/2030-12-26", "--catch-up", "all", "--catch-up-window", "2h")
+    made = terminal("schedules", "create", "report", *DAILY, *rules, *more, "--json").json
+    assert (made["zone"], made["start"], made["end"]) == (
+        "Europe/Berlin",
+        "2030-01-01T00:00:00.000Z",
+        "2031-01-01T00:00:00.000Z",
+    )
+    assert (made["jitter_s"], made["excluded"], made["catch_up_window_s"]) == (300.0, ["2030-12-24/2030-12-26"], 7200.0)
+    assert (made["gap"], made["repeat"]) == ("auto", "auto")
+    said = terminal("schedules", "show", "report").out
+    assert "2031-01-01" in said
+    assert "2030-12-24/2030-12-26" in said
+    assert "auto" not in said
+
+
 def test_a_fixed_delay(terminal: Terminal, whole: Server) -> None:
     made = terminal("schedules", "create", "poll", "--queue", "mails", "--fixed-delay", "5m", "--json").json
     assert (made["when"], made["overlap"], len(made["upcoming"])) == ("0:05:00 after each end", "skip", 1)
@@ -130,7 +147,7 @@ def test_a_backfill_may_be_waited_for(terminal: Terminal, whole: Server) -> None
     terminal("schedules", "create", "report", *DAILY)
     span = ("--from", "2029-12-31T00:00:00Z", "--to", "2030-01-01T00:00:00Z")
     ran = terminal("schedules", "backfill", "report", *span, "--id", "eve", "--wait")
-    assert ran.out == "eve: done, 1 of 1 tasks created.\n"
+    assert ran.out == "eve: done, 1 of 1 task created.\n"
 
 
 def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, whole: Server) -> None:
@@ -142,6 +159,7 @@ def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, wh
         "instant": "2030-03-31T01:00:00.000Z",
         "local_time": "2030-03-31T03:00:00+02:00",
         "change": "MOVED from 02:30:00",
+        "fire_time": "2030-03-31T01:00:00.000Z",
     }
 
 
@@ -153,8 +171,10 @@ def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, wh
         (("create", "x", "--queue", "q", "--every", "often"), "is not a span of time"),
         (("prune", "--force"), "Say whose schedules"),
         (("create", "x"), "Say what to create: an ID and --queue, or --file."),
-        (("create", "x", "--file", "f"), "give neither an ID nor --queue with it"),
-        (("update", "x", "--max-count", "3"), "--max-count belongs to the policy"),
+        (("create", "x", "--file", "f"), "give nothing with it but --update"),
+        (("create", "--file", "f", "--cron", "@daily"), "give nothing with it but --update"),
+        (("create", "--file", "f", "--overlap", "skip"), "give nothing with it but --update"),
+        (("update", "x", "--catch-up-window", "3s"), "give --catch-up with it"),
     ],
 )
 def test_wrong_input_is_answered_in_a_sentence(terminal: Terminal, arguments: tuple[str, ...], sentence: str) -> None:
@@ -168,6 +188,17 @@ def test_when_is_refused_with_its_field(terminal: Terminal, whole: Server) -> No
         ran = terminal("schedules", "create", "x", "--queue", "q", *wrong)
         assert ran.code == 2, ran
         assert ran.err.startswith("timerd: ")
+
+
+def test_an_update_leaves_what_it_does_not_name(terminal: Terminal, whole: Server) -> None:
+    terminal("schedules", "create", "x", *DAILY, "--max-count", "5", "--catch-up", "all", "--catch-up-window", "1h")
+    fewer = terminal("schedules", "update", "x", "--max-count", "3", "--json").json
+    assert (fewer["max_count"], fewer["catch_up"]) == (3, "all")
+    latest = terminal("schedules", "update", "x", "--catch-up", "latest", "--json").json
+    assert (latest["max_count"], latest["catch_up"]) == (3, "latest")
+    assert terminal("schedules", "update", "x", "--max-count", "0", "--json").json["max_count"] == 0
+    nothing = terminal("schedules", "update", "x")
+    assert (nothing.code, "Say what changes: when it comes (as --cron)" in nothing.err) == (2, True)
 
 
 @pytest.mark.parametrize("option", ["--every", "--fixed-delay"])

@@ -69,8 +69,8 @@ def test_a_file_in_bulk_is_counted_and_purged(server: Server) -> None:
     )
     span = ("--queue", "bulk", "--from", "now", "--to", "1h", "--json")
     assert timerd("count", *span).json == {"count": 3000, "estimated": False}
-    assert timerd("purge", *span).json == {"purged": 3000, "dry_run": True}
-    assert timerd("purge", *span, "--force").json == {"purged": 3000, "dry_run": False}
+    assert timerd("purge", *span).json == {"purged": 3000, "dry_run": True, "in_hand": 0}
+    assert timerd("purge", *span, "--force").json == {"purged": 3000, "dry_run": False, "in_hand": 0}
     assert timerd("count", *span).json["count"] == 0
 
 

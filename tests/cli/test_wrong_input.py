@@ -20,6 +20,7 @@ WRONG = [
     (("get", "x", "--server", "http://here"), "HOST:PORT"),
     (("get", "x", "--server", "here:70000"), "1 to 65,535"),
     (("get", "x", "--timeout", "long"), "is not a span of time"),
+    (("get", "x", "--timeout", "0s"), "--timeout is 0s: give more than 0, for example 10s."),
     (("get", "x", "--tls-ca", "absent.pem"), "There is no file absent.pem"),
     (("get", "x", "--tls-cert", "absent.pem"), "both --tls-cert and --tls-key"),
     (("schedule",), "Missing argument 'QUEUE'"),

@@ -9,6 +9,7 @@ import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -321,6 +322,166 @@ def test_many_tasks_come_once_each(served: Served, driver: Driver) -> None:
     driver.start("work", queue="mails", concurrency=20)
     until(lambda: all(state(served.client, task.id) is TaskState.ACKED for task in tasks), "all are acknowledged")
     assert sorted(driver.seen()) == sorted((payload, 1) for payload in payloads)
+
+
+# --- pools, progress, calls ----------------------------------------------------------------------------------------
+
+
+def test_several_queues_share_the_places_of_a_worker(served: Served, driver: Driver) -> None:
+    payloads = [b"%d" % number for number in range(6)]
+    tasks = [served.client.schedule(("pdf", "excel")[number % 2], payloads[number], delay=0) for number in range(6)]
+    driver.start("work", queues=["pdf", "excel"], concurrency=2)
+    ended: set[bytes] = set()
+    for done in range(6):
+        in_hand = min(2, 6 - done)
+        until(lambda: len(driver.seen()) == done + in_hand, "both places have a task")  # noqa: B023
+        assert sum(state(served.client, task.id) is TaskState.IN_FLIGHT for task in tasks) == in_hand
+        payload = next(payload for payload, _ in driver.seen() if payload not in ended)
+        ended.add(payload)
+        driver.call("end", payload=payload, outcome="ack")
+        until(lambda: sum(state(served.client, t.id) is TaskState.ACKED for t in tasks) == len(ended), "it is acked")
+    assert {(driver.begun(payload)["queue"], int(payload) % 2) for payload in payloads} == {("pdf", 0), ("excel", 1)}
+
+
+def test_what_was_said_of_a_failed_attempt_goes_to_the_next(served: Served, driver: Driver) -> None:
+    task = served.client.schedule("exports", b"1", delay=0)
+    driver.start("work", queue="exports")
+    assert driver.begun(b"1")["previous"] is None
+    driver.call("end", payload=b"1", outcome="progress", fraction=0.25, cursor="page 3")
+    driver.call("end", payload=b"1", outcome="progress", fraction=0.5, cursor="page 7")
+    driver.call("end", payload=b"1", outcome="retry", afterMs=1, error="busy")
+    assert driver.begun(b"1", 2)["previous"] == [0.5, "page 7"]
+    driver.call("end", payload=b"1", outcome="ack")
+    until_state(served.client, task.id, TaskState.ACKED)
+
+
+def test_progress_goes_with_the_signs_of_life(served: Served, driver: Driver) -> None:
+    task = served.client.schedule("exports", b"1", delay=0)
+    driver.start("work", queue="exports", leaseMs=SECOND_MS)
+    driver.begun(b"1")
+    driver.call("end", payload=b"1", outcome="progress", fraction=0.5, cursor="page 7")
+    until(lambda: served.client.get(task.id).progress is not None, "the server has heard of it")
+    said = served.client.get(task.id).progress
+    assert said is not None
+    assert (said.fraction, said.cursor) == (0.5, b"page 7")
+
+
+@pytest.mark.parametrize("of", ["task", "worker"])
+def test_a_handler_that_says_nothing_has_stalled(served: Served, driver: Driver, of: str) -> None:
+    """Also one that does not look up: it keeps its place as long as it runs, and the next attempt begins meanwhile."""
+    task = served.client.schedule("exports", b"1", delay=0, stall_timeout=1 if of == "task" else None)
+    driver.start("work", queue="exports", concurrency=2, stallMs=SECOND_MS if of == "worker" else 0)
+    driver.begun(b"1")
+    driver.call("end", payload=b"1", outcome="progress", fraction=0.5, cursor="page 7")
+    assert driver.lost(b"1")["reason"] == "stalled"
+    assert driver.begun(b"1", 2)["previous"] == [0.5, "page 7"]
+    assert served.client.get(task.id).last_error.startswith("Stalled: the handler said no progress for 1")
+    driver.call("end", payload=b"1", outcome="deaf")
+    driver.begun(b"1", 3)
+
+
+def test_a_handler_that_says_something_now_and_then_goes_on(served: Served, driver: Driver) -> None:
+    """For as long as it takes others to stall, and the server to miss them."""
+    task = served.client.schedule("exports", b"1", delay=0, stall_timeout=3)
+    driver.start("work", queue="exports", leaseMs=30 * SECOND_MS)
+    driver.begun(b"1")
+    silent = served.client.schedule("others", b"2", delay=0, stall_timeout=3)
+    for attempt in (1, 2):
+        assert [each.attempt for each in served.client.receive("others", wait=60)] == [attempt]
+        until_said(driver, lambda: len(served.client.get(silent.id).history) >= attempt)  # noqa: B023
+    assert (driver.seen(), driver.seen("lost")) == ([(b"1", 1)], [])
+    driver.call("end", payload=b"1", outcome="ack")
+    until_state(served.client, task.id, TaskState.ACKED)
+
+
+def until_said(driver: Driver, fact: Callable[[], bool]) -> None:
+    """Until then its handler says something, again and again."""
+
+    def look() -> bool:
+        driver.call("end", payload=b"1", outcome="progress", fraction=0.5, cursor="")
+        return fact()
+
+    until(look, "another attempt has stalled")
+
+
+def test_one_customer_is_held_and_the_others_go_on(served: Served, driver: Driver) -> None:
+    held = driver.call("schedule", queue="mails", payload=b"1", limitKey="acme")["id"]
+    driver.start("work", queue="mails", concurrency=1)
+    driver.begun(b"1")
+    driver.call("end", payload=b"1", outcome="throttled", afterMs=3_600_000, byKey=True, error="429")
+    until_state(served.client, held, TaskState.PENDING)
+    driver.call("schedule", queue="mails", payload=b"2", limitKey="acme")
+    driver.call("schedule", queue="mails", payload=b"3", limitKey="initech")
+    driver.begun(b"3")
+    assert driver.seen() == [(b"1", 1), (b"3", 1)]
+    waiting = served.client.get(held).waiting_for
+    assert waiting is not None
+    assert waiting.limit_key == "acme"
+
+
+def test_a_handler_learns_how_another_task_has_ended(served: Served, driver: Driver) -> None:
+    """Of one that was done, and of one that was rejected; a task that no end has made says nothing."""
+    made = {
+        payload: driver.call("schedule", queue="imports", payload=payload, key=payload.decode(), onEnd="ends")["id"]
+        for payload in (b"good", b"bad")
+    }
+    driver.start("work", queues=["imports", "ends"])
+    assert driver.begun(b"good")["ended"] is None
+    driver.begun(b"bad")
+    driver.call("end", payload=b"good", outcome="ack")
+    driver.call("end", payload=b"bad", outcome="reject", error="no such file")
+    told: list[dict[str, Any]] = []
+
+    def both() -> bool:
+        told[:] = [each["ended"] for each in driver.events if each["event"] == "begun" and each["queue"] == "ends"]
+        return len(told) == len(made)
+
+    until(both, "both ends are told")
+    good, bad = sorted(told, key=lambda each: str(each["outcome"]))
+    for ended, payload, outcome in ((good, b"good", "ACKED"), (bad, b"bad", "DEAD")):
+        assert (ended["id"], ended["queue"], ended["key"]) == (made[payload], "imports", payload.decode())
+        assert (ended["outcome"], ended["attempt"], ended["labels"]) == (outcome, 1, {})
+        assert ended["deliveryId"] == driver.begun(payload)["deliveryId"]
+        task = served.client.get(made[payload])
+        assert abs(datetime.fromisoformat(ended["fireTime"]) - task.fire_time) < timedelta(milliseconds=1)
+        assert datetime.fromisoformat(ended["endTime"]) >= datetime.fromisoformat(ended["fireTime"])
+    assert (good["lastError"], bad["lastError"]) == ("", "no such file")
+
+
+def test_who_asks_has_what_the_handler_returns(served: Served, drive: Drive) -> None:
+    caller, worker = drive(served.http), drive(served.http)
+    asking = caller.start("ask", queue="pdf", payload=b"page", timeoutMs=60_000)
+    worker.start("work", queue="pdf")
+    worker.begun(b"page")
+    assert asking.answer is None
+    worker.call("end", payload=b"page", outcome="ack", result="a text")
+    assert asking.result("the call") == {"result": "a text"}
+    again = caller.start("ask", queue="pdf", payload=b"none", timeoutMs=60_000)
+    worker.begun(b"none")
+    worker.call("end", payload=b"none", outcome="ack")
+    assert again.result("the call") == {"result": ""}
+
+
+def test_who_asks_hears_why_there_is_no_answer(served: Served, drive: Drive) -> None:
+    caller, worker = drive(served.http), drive(served.http)
+    late = caller.call("ask", queue="nobody", payload=b"page", timeoutMs=300)
+    assert late["state"] in ("EXPIRED", "PENDING")
+    asking = caller.start("ask", queue="pdf", payload=b"page", timeoutMs=60_000)
+    worker.start("work", queue="pdf")
+    worker.begun(b"page")
+    worker.call("end", payload=b"page", outcome="reject", error="no page")
+    said = asking.result("the call")
+    assert (said["state"], said["lastError"]) == ("DEAD", "no page")
+
+
+def test_who_no_longer_asks_cancels_the_task(served: Served, driver: Driver) -> None:
+    asking = driver.start("ask", queue="nobody", payload=b"page", timeoutMs=3_600_000)
+    until(lambda: [*served.client.list(queue="nobody")] != [], "it is stored")
+    [task] = served.client.list(queue="nobody")
+    driver.call("stop")
+    with pytest.raises(Refused):
+        asking.result("the call")
+    until_state(served.client, task.id, TaskState.CANCELLED)
 
 
 # --- who may -------------------------------------------------------------------------------------------------------

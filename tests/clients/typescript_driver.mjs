@@ -1,12 +1,12 @@
 // Makes the calls of the client in TypeScript that tests/clients asks for: a line of JSON each, on stdin and stdout.
 import { createInterface } from "node:readline";
-import { Client, Reject, Retry, Throttled, TimerdError, Worker } from "../../clients/typescript/dist/index.js";
+import { Client, Reject, Retry, Throttled, TimerdError, Unanswered, Worker } from "../../clients/typescript/dist/index.js";
 
 const [address, options] = process.argv.slice(2);
 const { namespace, token, timeoutMs } = JSON.parse(options);
 const client = new Client(address, { namespace, token, timeoutMs: timeoutMs || undefined });
 const ends = new Map(); // By payload: how its handler ends.
-let worker;
+let stop;
 
 const say = (said) => console.log(JSON.stringify(said));
 const base64 = (bytes) => Buffer.from(bytes).toString("base64");
@@ -31,18 +31,24 @@ function ending(payload) {
 
 async function handle(task, signal) {
   const payload = base64(task.payload);
-  const { ackToken, text, ...seen } = task;
-  say({ event: "begun", ...seen, payload });
+  const { ackToken, text, previousProgress, ended, ...seen } = task;
+  const previous = previousProgress && [previousProgress.fraction, previousProgress.cursor];
+  say({ event: "begun", ...seen, payload, previous: previous ?? null, ended: ended ?? null });
   const lost = new Promise((resolve) => signal.addEventListener("abort", () => resolve("lost")));
-  const told = await Promise.race([ending(payload).next(), lost]);
+  let told;
+  while ((told = await Promise.race([ending(payload).next(), lost])).outcome === "progress") {
+    task.progress(told.fraction, told.cursor);
+  }
+  if (told.outcome === "deaf") await new Promise(() => {});
   if (told === "lost") {
     say({ event: "lost", payload, attempt: task.attempt, reason: signal.reason.why });
     throw signal.reason;
   }
   if (told.outcome === "fail") throw new Error(told.error);
   if (told.outcome === "retry") throw new Retry(told.afterMs, told.error);
-  if (told.outcome === "throttled") throw new Throttled(told.afterMs, told.limit, told.error);
+  if (told.outcome === "throttled") throw new Throttled(told.afterMs, told.byKey ? { byKey: true } : told.limit, told.error);
   if (told.outcome === "reject") throw new Reject(told.error);
+  return told.result;
 }
 
 async function make(asked) {
@@ -51,7 +57,7 @@ async function make(asked) {
   switch (asked.do) {
     case "schedule":
       return client.schedule(asked.queue, Buffer.from(asked.payload, "base64"), {
-        ...when, ...asked, at: when.at, expireAt: asked.expiresMs && new Date(asked.expiresMs),
+        ...when, ...asked, at: when.at, expireAt: asked.expiresMs && new Date(asked.expiresMs), stallTimeoutMs: asked.stallMs,
       });
     case "cancel":
       return client.cancel(target);
@@ -59,11 +65,28 @@ async function make(asked) {
       return client.reschedule(target, when);
     case "call":
       return client.call(asked.method, asked.request);
-    case "work":
-      worker = new Worker(client, asked.queue, handle, { concurrency: asked.concurrency, leaseMs: asked.leaseMs });
+    case "work": {
+      const how = { concurrency: asked.concurrency, leaseMs: asked.leaseMs, stallTimeoutMs: asked.stallMs };
+      const handlers = Object.fromEntries((asked.queues ?? []).map((queue) => [queue, handle]));
+      const worker = asked.queues ? Worker.pool(client, handlers, how) : new Worker(client, asked.queue, handle, how);
+      stop = () => worker.stop();
       return worker.run();
+    }
+    case "ask": {
+      const asking = new AbortController();
+      stop = () => asking.abort();
+      return client
+        .ask(asked.queue, Buffer.from(asked.payload, "base64"), {
+          timeoutMs: asked.timeoutMs, maxAttempts: asked.maxAttempts, signal: asking.signal,
+        })
+        .then((result) => ({ result: Buffer.from(result ?? []).toString() }))
+        .catch((error) => {
+          if (!(error instanceof Unanswered)) throw error;
+          return { state: error.state, id: error.taskId, lastError: error.lastError };
+        });
+    }
     case "stop":
-      return worker.stop();
+      return stop();
     case "end":
       return ending(asked.payload).tell(asked);
   }

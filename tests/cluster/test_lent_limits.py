@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.cluster.lending import keeper, senders
 from timerd.client import FailedPrecondition, KeyLimit, KeyRules
-from timerd.core.regulation import LimitLabels
-from timerd.core.taken import QueueKey
 from timerd.model import codec
 from timerd.testing import Cluster
 from timerd.worker import Delivery
@@ -49,14 +48,6 @@ async def schedule(cluster: Cluster, queue: str = "mails", tasks: int = TASKS) -
     for n in range(tasks):
         await client.schedule(queue, b"%s %d" % (queue.encode(), n), delay=10 + n * 600 / tasks)
     await cluster.advance(minutes=11)
-
-
-def senders(cluster: Cluster, queue: str = "mails") -> set[str]:
-    """The instances that have sent some of its tasks."""
-    stats = {
-        name: each.node.delivery.queue_stats.of(QueueKey("default", queue)) for name, each in cluster.instances.items()
-    }
-    return {name for name, each in stats.items() if sum(each.lateness.counts)}
 
 
 async def begun(cluster: Cluster, handlers: Handlers, most: int = MOST) -> None:
@@ -183,18 +174,6 @@ async def test_queues_share_a_limit_with_a_name_over_all_instances() -> None:
         await cluster.advance(seconds=60)
         assert (handlers.most, len(handlers.done)) == (2, 18)
         assert senders(cluster) | senders(cluster, "letters") == {"a", "b"}
-
-
-def keeper(cluster: Cluster) -> str:
-    """Who keeps the limit of the queue."""
-    labels = LimitLabels("default", "mails", "")
-    for name, each in cluster.instances.items():
-        ruled = each.node.regulating
-        assert ruled is not None
-        assert ruled.borrowing is not None
-        if ruled.borrowing.keepers.keeper_of(labels) is not None:
-            return name
-    return ""
 
 
 @pytest.mark.parametrize("killed", [False, True])

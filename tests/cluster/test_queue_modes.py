@@ -132,11 +132,3 @@ async def test_while_an_instance_knows_no_rules_nothing_is_changed(monkeypatch: 
             await cluster.client("a").queues.pause("mails")
         assert refused.value.reason == "OLDER_RELEASE"
         assert (await cluster.client("a").queues.get("mails")).revision == 0
-
-
-async def test_a_rate_is_refused_where_several_instances_would_each_count_for_themselves() -> None:
-    async with Cluster("a") as cluster:
-        with pytest.raises(FailedPrecondition, match="Rates are counted by one instance, and") as refused:
-            await cluster.client("a").queues.put("mails", rate="10/s")
-        assert refused.value.reason == "LIMIT_IN_CLUSTER"
-        assert (await cluster.client("a").queues.put("mails")).limit is None

@@ -31,6 +31,8 @@ ORDERING = "docs/use/ordering.md"
 WEBHOOKS = "docs/use/webhooks.md"
 # Run by tests/docs/test_celery_page.py.
 CELERY = "docs/use/celery.md"
+# Run by tests/docs/test_apscheduler_page.py.
+APSCHEDULER = "docs/use/apscheduler.md"
 # Run by tests/docs/test_coming_from_page.py.
 COMING_FROM = "docs/use/coming-from.md"
 # Run by tests/docs/test_outbox_page.py.
@@ -81,7 +83,7 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, OUTBOX, ORDERING, *TYPED}
+    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, APSCHEDULER, COMING_FROM, OUTBOX, ORDERING, *TYPED}
     assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
 
 

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import asyncpg
@@ -22,7 +23,7 @@ from tests.outbox.shops import MysqlShop
 from tests.process.children import Child, Server, run_cli
 from tests.process.conftest import Children
 from tests.process.waiting import until
-from timerd.client import CancelOutcome, SyncClient, TimerdError
+from timerd.client import CancelOutcome, SyncClient, TaskInfo, TimerdError
 
 pytestmark = pytest.mark.process
 PAGE = "docs/use/outbox.md"
@@ -83,6 +84,20 @@ async def test_from_sql_to_tasks(postgres: PostgresServer, children: Children, t
         assert client.cancel(key="bill-42") is CancelOutcome.ALREADY_CANCELLED
 
 
+def drained(children: Children, folder: Path, url: str) -> TaskInfo:
+    """A relay sends all rows; the task of one of them."""
+    server = children.own(Server(folder))
+    server.start()
+    arguments = ["-m", "timerd.cli", "outbox", "run", "--database", url, "--server", server.address]
+    children.own(Child(arguments, folder / "relay.err")).start()
+    status = ("outbox", "status", "--database", url)
+    until(lambda: {"rows waiting  0", "on their way  0"} <= {*run_cli(*status).stdout.splitlines()}, "it is drained")
+    with SyncClient(server.address) as client:
+        task = client.get(key="bill-43")
+    assert (task.payload, task.priority) == (b"43", 3)
+    return task
+
+
 async def test_rows_of_mysql_become_tasks(mysql: MysqlServer, children: Children, tmp_path: Path) -> None:
     url = mysql.url(f"shop_{secrets.token_hex(4)}")
     await MysqlShop.create(url)
@@ -92,15 +107,19 @@ async def test_rows_of_mysql_become_tasks(mysql: MysqlServer, children: Children
     for statement in statements.rstrip().removesuffix(";").split(";\n"):
         await shop.run(statement)
     await shop.close()
-    server = children.own(Server(tmp_path))
-    server.start()
-    arguments = ["-m", "timerd.cli", "outbox", "run", "--database", url, "--server", server.address]
-    children.own(Child(arguments, tmp_path / "relay.err")).start()
-    status = ("outbox", "status", "--database", url)
-    until(lambda: {"rows waiting  0", "on their way  0"} <= {*run_cli(*status).stdout.splitlines()}, "it is drained")
-    with SyncClient(server.address) as client:
-        task = client.get(key="bill-43")
-    assert (task.payload, task.priority) == (b"43", 3)
+    drained(children, tmp_path, url)
+    assert run_cli("outbox", "refused", "--database", url).stdout == "No row was refused.\n"
+
+
+def test_rows_of_sqlite_become_tasks(children: Children, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shop.db'}"
+    [statements] = typed("sqlite")
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE bills (id INTEGER PRIMARY KEY)")
+        assert run_cli("outbox", "init", "--database", url).returncode == 0
+        database.executescript(statements)
+    task = drained(children, tmp_path, url)
+    assert task.fire_time - datetime.now(UTC) > timedelta(days=50)
     assert run_cli("outbox", "refused", "--database", url).stdout == "No row was refused.\n"
 
 

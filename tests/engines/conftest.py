@@ -6,18 +6,22 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from tests.engines.finding import Found, FoundRedis, NotFound, cassandra, own_redis, redis
-from tests.engines.keyspace import Keyspace, settings_for
+from tests.engines.instances import Instance, end_all, start_all
+from tests.engines.keyspace import NAME, Keyspace, settings_for
 from tests.engines.redis_server import RedisServer
 from timerd.adapters.cassandra.driver import Driver
 from timerd.adapters.cassandra.schema import apply_schema
 
 # The first test also waits for the jars and for the start of the node.
 PATIENCE_S = 600
+# Who is gone is noticed soon.
+QUICK = ("--set", "heartbeat=300ms", "--set", "lease_ttl=1500ms", "--shards", "6")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -74,6 +78,17 @@ def redis_server(redis_options: tuple[str, ...]) -> Iterator[RedisServer]:
     server.start()
     yield server
     server.stop()
+
+
+@pytest.fixture
+def instances(cassandra_found: Found, keyspace: Keyspace, tmp_path: Path) -> Iterator[list[Instance]]:
+    """Three, as processes."""
+    three = [Instance(name, cassandra_found, NAME, tmp_path, *QUICK) for name in ("one", "two", "three")]
+    try:
+        start_all(three)
+        yield three
+    finally:
+        end_all(three)
 
 
 def _goes_without(reason: NotFound) -> NoReturn:

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.engines.finding import Found
-from tests.engines.instances import Instance, end_all, start_all
-from tests.engines.keyspace import NAME, Keyspace
+from tests.engines.instances import Instance
+from tests.engines.keyspace import Keyspace
 from timerd.client import Client
 from timerd.worker import Delivery, Worker
 
 pytestmark = [pytest.mark.engines, pytest.mark.process]
 TASKS = 150
 PATIENCE_S = 90
-QUICK = ("--set", "heartbeat=300ms", "--set", "lease_ttl=1500ms", "--shards", "6")
-
-
-@pytest.fixture
-def instances(cassandra_found: Found, keyspace: Keyspace, tmp_path: Path) -> Iterator[list[Instance]]:
-    three = [Instance(name, cassandra_found, NAME, tmp_path, *QUICK) for name in ("one", "two", "three")]
-    try:
-        start_all(three)
-        yield three
-    finally:
-        end_all(three)
 
 
 async def test_nothing_is_lost_when_one_of_three_is_killed(instances: list[Instance], keyspace: Keyspace) -> None:

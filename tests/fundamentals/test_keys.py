@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -12,6 +15,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import AlreadyExists, CancelOutcome, Client, TaskState
+from timerd.model.errors import NotStored
+from timerd.services.engine.key_lines import KeyLines
+from timerd.services.engine.keying import Keying
 from timerd.testing import Server
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import timer_service_pb2_grpc
@@ -82,9 +88,24 @@ async def test_a_key_is_free_again_when_its_task_has_ended(
     assert await ledger(server) == {"inserted": 2, "acked": 2}
 
 
-async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(server: Server) -> None:
+activate = Keying.activate
+
+
+async def activate_later(keying: Keying, *given: Any, **named: Any) -> Mapping[int, NotStored]:  # noqa: ANN401 - as it has them
+    """Others have some turns before, in which they may take a key that is reserved."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+    return await activate(keying, *given, **named)
+
+
+async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Calls that replace each other at one moment: each keeps its task without a key, one has the key in the end, also
-    when the losers ask again."""
+    when the losers ask again. They are as calls of several instances, which stand in no line and share no trips."""
+    monkeypatch.setattr(KeyLines, "place", lambda *_: nullcontext())
+    monkeypatch.setattr(server.node.engine._keying, "_runner", server.node.scheduler.procedures)
+    monkeypatch.setattr(Keying, "activate", activate_later)
     at = Timestamp(seconds=int(server.now.timestamp()) + 3_600)
     replacing = TaskTemplate(queue="q", on_conflict=CONFLICT_POLICY_REPLACE)
     items = [

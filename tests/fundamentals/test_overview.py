@@ -44,6 +44,34 @@ async def test_what_is_due_without_a_worker_is_shown_as_due(server: Server, clie
     assert found.instances[0].oldest_due_ms == 60_000
 
 
+@pytest.mark.parametrize("early", [True, False], ids=["before-it-is-due", "when-it-is-due"])
+async def test_what_was_cancelled_or_moved_is_not_due_although_nobody_works_its_queue(
+    server: Server, client: Client, early: bool
+) -> None:
+    tasks = await client.schedule_many("mails", [(b"", server.now + MINUTE + n * MINUTE / 60) for n in range(4)])
+    if not early:
+        await server.advance(minutes=2)
+    await client.cancel(tasks[0].id)
+    await client.cancel(tasks[3].id)
+    await client.reschedule(tasks[1].id, at=server.now + 30 * MINUTE)
+    await server.advance(minutes=2)
+    found = await client.overview()
+    assert queue_of(found, "mails").due == 1
+    waits_ms = (server.now - tasks[2].fire_time) / timedelta(milliseconds=1)
+    assert found.instances[0].oldest_due_ms == waits_ms
+
+
+async def test_what_has_expired_is_not_due_although_nobody_works_its_queue(server: Server, client: Client) -> None:
+    await client.schedule("mails", b"", delay=10, expire_after=20)
+    await server.advance(minutes=1)
+    found = await client.overview()
+    assert (queue_of(found, "mails").due, found.instances[0].oldest_due_ms) == (0, 0)
+    await client.schedule("mails", b"", delay=0)
+    await server.advance(seconds=5)
+    found = await client.overview()
+    assert (queue_of(found, "mails").due, found.instances[0].oldest_due_ms) == (1, 5_000)
+
+
 async def test_what_a_worker_has_in_its_hands_is_shown(server: Server, client: Client, inbox: Inbox) -> None:
     async def work(_delivery: Delivery) -> None:
         await server.sleep(seconds=30)
@@ -125,7 +153,8 @@ async def test_what_a_server_gives_itself_is_not_shown(server: Server, client: C
     await client.schedules.create("nightly", cron="* * * * *", queue="mails")
     await server.advance(minutes=3)
     found = await client.overview()
-    assert [(queue.namespace, queue.queue, queue.due) for queue in found.queues] == [("default", "mails", 3)]
+    # Each of its tasks is worth something until the next one.
+    assert [(queue.namespace, queue.queue, queue.due) for queue in found.queues] == [("default", "mails", 1)]
 
 
 async def test_estimates_of_many_queues_are_read_in_turn(

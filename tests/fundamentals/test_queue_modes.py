@@ -54,7 +54,7 @@ async def test_a_paused_queue_with_due_tasks_is_no_ailment(server: Server, clien
     info = await client.server_info()
     assert (list(info.advice), info.HasField("oldest_due_time")) == ([], False)
     (note,) = info.notes
-    assert note.startswith("The queue 'mails' of the namespace 'default' is paused and has 1 due tasks")
+    assert note.startswith("The queue 'mails' of the namespace 'default' is paused and has 1 due task:")
     await client.schedule("bills", b"x", delay=1)
     await server.advance(minutes=5)
     info = await client.server_info()

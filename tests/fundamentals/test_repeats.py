@@ -22,6 +22,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
+from timerd.client import Client
 from timerd.testing import Cluster, Server
 from timerd.testing.async_server import CONFIG
 from timerd.v1 import timer_service_pb2 as pb
@@ -62,6 +63,12 @@ class Place:
 
     async def advance(self, **parts: float) -> None:
         await self.running.advance(timedelta(**parts))
+
+    def clients(self) -> tuple[Client, Client]:
+        """As `first` and `again`."""
+        if isinstance(self.running, Server):
+            return self.running.client(), self.running.client()
+        return self.running.client("a"), self.running.client("b")
 
     def at(self, **parts: float) -> Timestamp:
         moment = Timestamp()
@@ -201,6 +208,22 @@ async def test_a_move_by_delay_is_known_again_when_its_request_time_is_long_ago(
     said = await place.first.Reschedule(call)
     await place.advance(seconds=65)
     assert await place.again.Reschedule(call) == said
+
+
+@pytest.mark.parametrize("key", ["", "order-17"])
+async def test_a_call_of_the_sdk_with_a_delay_and_a_request_id_is_known_again(place: Place, key: str) -> None:
+    """It is made later, and perhaps by another process: its delay counts from the first time."""
+    first, again = place.clients()
+    asked: Any = {"queue": QUEUE, "payload": b"x", "delay": 90, "key": key or None, "request_id": "remind-17"}
+    task = await first.schedule(**asked)
+    await place.advance(seconds=20)
+    repeated = await again.schedule(**asked)
+    assert (repeated.id, repeated.fire_time) == (task.id, task.fire_time)
+    moved = await first.reschedule(task.id, delay=120, request_id="later-17")
+    await place.advance(seconds=20)
+    assert await again.reschedule(task.id, delay=120, request_id="later-17") == moved
+    await place.advance(minutes=10)
+    assert place.got == [b"x"]
 
 
 async def test_fire_now_fires_once(place: Place) -> None:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 import pytest
+from google.protobuf.message import Message
 
 from timerd.client import CallExpired, CallFailed, Client, InvalidTask, TaskState, TimerdError
 from timerd.model.errors import StoreUnavailable
@@ -42,6 +43,14 @@ async def worker(server: Server) -> AsyncIterator[Worker]:
     @worker.on("pages")
     def page(delivery: Delivery) -> TaskResult:
         return TaskResult("<p>", "text/html")
+
+    @worker.on("large")
+    async def repeat(delivery: Delivery) -> bytes:
+        return delivery.payload * 2
+
+    @worker.on("large-plainly")
+    def typed(delivery: Delivery) -> TaskResult:
+        return TaskResult(delivery.payload * 2)
 
     @worker.on("objects")
     async def answer(delivery: Delivery) -> object:
@@ -99,6 +108,23 @@ async def test_a_call_that_nobody_answers_ends_with_its_time(server: Server, cli
         await client.call("nobody", timeout=0.05)
 
 
+async def test_a_call_that_comes_too_late_has_expired(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that was away, or busy, refuses what cannot be in time any more: its caller has done nothing wrong."""
+    client._open()
+    unary = type(client._calls).__call__
+
+    async def late(self: object, method: str, request: Message, *rest: object, **more: object) -> object:
+        await server.advance(MINUTE)
+        await asyncio.sleep(0.002)
+        return await unary(self, method, request, *rest, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(client._calls), "__call__", late)
+    with pytest.raises(CallExpired, match="'nobody'"):
+        await client.call("nobody", timeout=0.001)
+
+
 async def test_a_caller_that_is_gone_cancels_the_task(server: Server, client: Client) -> None:
     calling = asyncio.create_task(client.call("nobody", b"x", timeout=60))
     ends = server.node.server.api.ends
@@ -148,19 +174,37 @@ async def test_the_end_of_a_call_is_told_with_the_last_error(client: Client) -> 
 
 
 @pytest.mark.usefixtures("worker")
-async def test_what_can_be_no_result_fails_the_attempt(server: Server, client: Client) -> None:
+async def test_what_can_be_no_result_ends_the_task_at_once(server: Server, client: Client) -> None:
     task = await client.schedule("objects", b"", delay=0, keep_result=DAY)
     plain = await client.schedule("objects", b"", delay=0)
     await server.settle()
     found = await client.get(task.id)
-    assert found.state is TaskState.RETRYING
-    assert "returns bytes, a text, a `TaskResult` or None, not dict" in found.last_error
+    assert (found.state, found.attempt) == (TaskState.DEAD, 1)
+    [letter] = [each async for each in client.dead_letters("objects")]
+    assert "returns bytes, a text, a `TaskResult` or None, not dict" in letter.last_error
     assert (await client.get(plain.id)).state is TaskState.ACKED
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize("queue", ["large", "large plainly", "many"])
+async def test_the_caller_hears_at_once_that_a_result_is_too_large(client: Client, queue: str) -> None:
+    """It would be as large after every other attempt, and the caller would hear nothing for as long as it waits."""
+    with pytest.raises(CallFailed, match=r"DEAD: The result has 80,000 bytes: at most 65,536 are kept"):
+        await client.call(queue.replace(" ", "-"), b"x" * 40_000, timeout=60)
 
 
 def test_a_result_is_bytes_up_to_64_kib() -> None:
     with pytest.raises(InvalidTask, match=r"The result has 65,537 bytes: at most 65,536 are kept"):
         TaskResult(b"x" * 65_537)
+    with pytest.raises(InvalidTask, match="cannot be written as UTF-8"):
+        TaskResult("\ud800")
+
+
+@pytest.mark.parametrize("content_type", ["x" * 129, "text/plain\n", "\ud800", 5])
+def test_its_type_is_what_a_server_takes(content_type: str) -> None:
+    """Else the server would refuse the end of the attempt, and it would come again when its lease is over."""
+    with pytest.raises(InvalidTask, match="give text of at most 128 characters"):
+        TaskResult(b"", content_type)
 
 
 @pytest.mark.parametrize("keep", [timedelta(hours=25), 0])

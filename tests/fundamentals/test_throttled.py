@@ -163,3 +163,43 @@ async def test_who_receives_without_a_stream_says_it_too(server: Server, client:
 def test_what_nobody_can_wait_for_is_refused_where_it_is_raised(after: float) -> None:
     with pytest.raises(InvalidTask, match="`after`"):
         raise Throttled(after)
+
+
+async def test_by_key_one_answer_of_429_holds_one_customer(server: Server, client: Client, inbox: Inbox) -> None:
+    """The others go on, and what of the customer was not tried is held with it."""
+    open_at = server.now + 31 * SECOND
+
+    async def partner(delivery: Delivery) -> None:
+        if server.now < open_at and delivery.payload.startswith(b"acme"):
+            raise Throttled(after=30, by_key=True)
+
+    inbox.after = partner
+    await inbox.works("charges", concurrency=1)
+    once, due = RetryPolicy(max_attempts=1), server.now + SECOND
+    for n in range(3):
+        for key in ("acme", "initech"):
+            await client.schedule("charges", f"{key} {n}", at=due, limit_key=key, retry=once)
+    last = await client.schedule("charges", b"acme last", at=due, limit_key="acme", retry=once)
+    await server.advance(seconds=20)
+    assert [each for each in inbox.payloads if each.startswith(b"acme")] == [b"acme 0"]
+    assert [each.at for each in inbox.got if each.payload.startswith(b"initech")] == [due] * 3
+    waiting = (await client.get(last.id)).waiting_for
+    assert waiting is not None
+    assert (waiting.reason, waiting.until, waiting.limit_key) == (WaitReason.LIMIT, due + 30 * SECOND, "acme")
+    assert "A handler was throttled, so nothing of the limit key 'acme'" in waiting.description
+    assert (await client.queues.get("charges")).held_until is None
+    await server.advance(seconds=20)
+    assert [each.at for each in inbox.got[4:]] == [due + 30 * SECOND] * 4
+    assert (len(inbox.got), set(inbox.attempts)) == (8, {1})
+
+
+async def test_where_no_task_has_a_limit_key_it_holds_the_queue(server: Server, client: Client) -> None:
+    await client.schedule("charges", b"", delay=0)
+    [task] = await client.receive("charges", wait=0)
+    assert await client.finish(task, "throttled", delay=30, by_key=True) == {}
+    assert (await client.queues.get("charges")).held_until == server.now + 30 * SECOND
+
+
+async def test_a_limit_of_all_and_the_key_of_one_are_not_both_held(client: Client) -> None:
+    with pytest.raises(InvalidTask, match="give the one or the other"):
+        Throttled(after=30, limit="stripe", by_key=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -74,6 +76,76 @@ async def test_what_waits_behind_a_limit_key_is_due(server: Server, client: Clie
     await server.advance(seconds=10)
     assert len(inbox.payloads) == 1
     assert await due(server, client, MAILS) == (3, 3)
+
+
+@pytest.mark.parametrize("how", ["cancelled", "expired"])
+@pytest.mark.parametrize("key", ["ordering_key", "limit_key"])
+async def test_what_is_over_behind_a_key_is_due_no_more(
+    server: Server, client: Client, inbox: Inbox, how: str, key: str
+) -> None:
+    """It ends when its turn comes, which nobody has to wait for who adds workers."""
+
+    async def works(_: Delivery) -> None:
+        await server.sleep(seconds=200)
+
+    inbox.after = works
+    await client.queues.put("docs", keys=KeyRules(KeyLimit(max_in_hand=1)))
+    await inbox.works("docs")
+    fields: Any = {key: "acme"}
+    await client.schedule("docs", b"first", delay=1, **fields)
+    tasks = [await client.schedule("docs", b"over", delay=2, expire_after=30, **fields) for _ in range(2)]
+    last = await client.schedule("docs", b"last", delay=3, **fields)
+    await server.advance(seconds=10)
+    assert await due(server, client, DOCS) == (3, 3)
+    if how == "cancelled":
+        for task in tasks:
+            await client.cancel(task.id)
+    await server.advance(seconds=1 if how == "cancelled" else 30)
+    assert await due(server, client, DOCS) == (1, 1)
+    await client.cancel(last.id)
+    await server.advance(seconds=1)
+    assert await due(server, client, DOCS) == (0, 0)
+    await server.advance(minutes=10)
+    assert inbox.payloads == [b"first"]
+    assert await due(server, client, DOCS) == (0, 0)
+
+
+@pytest.mark.parametrize("key", ["ordering_key", "limit_key"])
+async def test_what_was_cancelled_long_before_is_never_due(
+    server: Server, client: Client, inbox: Inbox, key: str
+) -> None:
+    """Nobody held it then: it is read with its mark."""
+
+    async def works(_: Delivery) -> None:
+        await server.sleep(seconds=100)
+
+    inbox.after = works
+    await client.queues.put("docs", keys=KeyRules(KeyLimit(max_in_hand=1)))
+    await inbox.works("docs")
+    fields: Any = {key: "acme"}
+    at = server.now + timedelta(hours=2)
+    for n in range(4):
+        task = await client.schedule("docs", b"%d" % n, at=at + timedelta(seconds=n), **fields)
+        if n in (1, 2):
+            await client.cancel(task.id)
+    await server.advance(at + timedelta(seconds=20) - server.now)
+    assert inbox.payloads == [b"0"]
+    assert await due(server, client, DOCS) == (1, 1)
+
+
+@pytest.mark.parametrize("key", ["ordering_key", "limit_key"])
+async def test_the_oldest_that_is_due_is_none_that_is_over(server: Server, client: Client, key: str) -> None:
+    fields: Any = {key: "acme"}
+    at = server.now + timedelta(seconds=5)
+    gone = [await client.schedule("docs", b"", at=at, **fields) for _ in range(2)]
+    await client.schedule("docs", b"", at=at, expire_after=20, **fields)
+    await client.schedule("docs", b"", at=at + timedelta(seconds=5), **fields)
+    await server.advance(seconds=10)
+    for task in gone:
+        await client.cancel(task.id)
+    await server.advance(seconds=30)
+    assert await due(server, client, DOCS) == (1, 1)
+    assert (await client.server_info()).oldest_due_time.ToDatetime(UTC) == at + timedelta(seconds=5)
 
 
 async def test_a_halted_key_is_a_finding_with_what_to_type(server: Server, client: Client, inbox: Inbox) -> None:

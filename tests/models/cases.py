@@ -51,11 +51,24 @@ HOLDS = [
     "limits",
     "limits LIMIT=2",
     "limits CAPONLY LEAK",
+    "keyed NBREAK=0",
+    "keyed NCRASH=0",
+    "keyed NLEAVE=0",
+    "keyed NCRASH=0 CAPONLY ASKEDONCE",
+    "rates",
     "order",
     "order NCRASH=0 NFAIL=2 NLEAVE=2",
     "failure",
     "failure HALT",
     "failure PASS",
+    "shards NMOVE=0",
+    "shards NCRASH=0",
+    "shards NCRASH=0 ANNOUNCED",
+    "shards STORED",
+    "shards STORED NMOVE=2 NFAIL=1",
+    # With a crash HALT does not hold: a queue of a cluster is not set to halt (services/regulation/regulating.py).
+    "shards STORED NCRASH=0 HALT",
+    "shards STORED NMOVE=2 NCRASH=0 HALT",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -63,6 +76,7 @@ NO_FAULT = "carry NCRASH=0 NLEAVE=0 NSTALL=0"
 CRASH = "carry NCRASH=1 NLEAVE=0 NSTALL=0"
 LEAVE = "carry NCRASH=0 NLEAVE=1 NSTALL=0"
 TWO_CRASHES = "carry NCRASH=2 NLEAVE=0 NSTALL=0"
+BREAKS_THE_KEY = ("FEWFIRST", "UNHEARD", "SAIDONCE", "ADOPTSILENT", "LATECOUNTS")
 BREAKS_THE_LIMIT = ("NOREPORT", "NOVOID", "FREELOST", "TWICE", "NOWAIT", "ADOPTBLIND", "OLDRETURN", "DEATHBLIND")
 BROKEN = [
     *(f"closing {rule}" for rule in (
@@ -130,6 +144,12 @@ BROKEN = [
     )),
     *(f"limits {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAK", *BREAKS_THE_LIMIT)),
     *(f"limits CAPONLY {rule}" for rule in BREAKS_THE_LIMIT),
+    *(f"keyed {rule}" for rule in ("VACUITY1", "VACUITY2", "ASKEDONCE")),
+    *(f"keyed CAPONLY {rule}" for rule in BREAKS_THE_KEY),
+    *(f"rates {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "NOAFTER", "NOEND", "ENDHEARD", "BEGINASKED", "FULLBURST", "NOPAUSE",
+        "BURST=3 LIFEPAUSE", "GHOST",
+    )),
     *(f"order {rule}" for rule in (
         "VACUITY1", "VACUITY2", "VACUITY3", "ACKFREES", "NOLEASE", "PARTBLIND", "LANEBLIND", "LOADFIRST", "EARLYNEXT",
         "CLOCKORD", "ACCEPTBLIND", "UNKNOWNOK", "RETRYMOVES", "LEAVEEARLY", "LEAVEBLIND", "LATEACCEPT",
@@ -141,6 +161,11 @@ BROKEN = [
         "VACUITY1", "VACUITY2", "VACUITY4",
     )),
     *(f"failure PASS {rule}" for rule in ("PASSEARLY", "KEEPSPLACE", "VACUITY3")),
+    *(f"shards NCRASH=0 {rule}" for rule in ("PARTBLIND", "HANDSBLIND", "METBLIND")),
+    *(f"shards NCRASH=0 ANNOUNCED {rule}" for rule in ("UNCLOSED", "OKFIRST")),
+    *(f"shards STORED {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAVEBLIND", "OWEDBLIND", "ACKFREES")),
+    *(f"shards STORED NCRASH=0 HALT {rule}" for rule in ("VACUITY3", "NOTESBLIND")),
+    "shards STORED NMOVE=2 NCRASH=0 HALT NOTESOLD",
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -162,7 +187,10 @@ QUICK = (
     "outbox NOSEAL",
     "outbox NOTIME",
     "limits NOREPORT",
+    "keyed CAPONLY FEWFIRST",
+    "rates FULLBURST",
     "order EARLYNEXT",
     "failure HALT",
     "failure PASS PASSEARLY",
+    "shards STORED",
 )

@@ -1,4 +1,6 @@
-"""`python -m tests.mutants [NAME...] [--list] [--json] [--jobs N]`: exit code 0 only if every mutant was caught."""
+"""`python -m tests.mutants [NAME...] [--share N] [--seed TEXT] [--list] [--json] [--jobs N]`: exit code 0 only if every
+mutant was caught.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from hashlib import sha256
+from math import ceil
 from pathlib import Path
 
 from rich.console import Console
@@ -30,6 +34,13 @@ def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> list[Mutant
     if unknown := [name for name in names if name not in known]:
         parser.error(f"There is no mutant {unknown[0]!r}: name one of --list, or a guarantee such as G4.")
     return [m for m in MUTANTS if not names or m.name in names or m.guarantee in names]
+
+
+def drawn(mutants: Sequence[Mutant], share: int, seed: str) -> list[Mutant]:
+    """One of so many, others for another seed: those whose digests with it come first, in the order of the table."""
+    ranks = {mutant.name: sha256(f"{seed} {mutant.name}".encode()).digest() for mutant in mutants}
+    names = set(sorted(ranks, key=lambda name: ranks[name])[: ceil(len(ranks) / share)])
+    return [mutant for mutant in mutants if mutant.name in names]
 
 
 def listing(mutants: Sequence[Mutant]) -> Table:
@@ -77,13 +88,17 @@ def run(mutants: Sequence[Mutant], bench: Bench, console: Console) -> list[Trial
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a mutant or a guarantee; all without any")
+    parser.add_argument("--share", type=int, default=1, help="draw one of so many of them (default: 1, all)")
+    parser.add_argument("--seed", default="", help="what they are drawn by; the same ones for the same text")
     parser.add_argument("--list", action="store_true", help="show the mutants, run nothing")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--jobs", type=int, default=min(4, os.cpu_count() or 1), help="how many at a time")
     given = parser.parse_args()
     if given.jobs < 1:
         parser.error(f"--jobs is {given.jobs}; it must be 1 or more.")
-    mutants = chosen(given.names, parser)
+    if given.share < 1:
+        parser.error(f"--share is {given.share}; it must be 1 or more, where 1 takes all of them.")
+    mutants = drawn(chosen(given.names, parser), given.share, given.seed)
     console = Console(stderr=given.json)
     if given.list:
         console.print(listing(mutants))

@@ -108,4 +108,16 @@ MUTANTS = (
             "tests/unit/test_named_before_written.py::test_who_cancels_a_task_that_is_about_to_have_a_later_place_reaches_it_there",
         ),
     ),
+    Mutant(
+        name="ack-of-a-stream-that-ended",
+        guarantee="G17",
+        file="timerd/services/work/home.py",
+        old="        if worker.number not in self._workers:\n            return\n        worker.stream.disown",
+        new="        worker.stream.disown",
+        breaks="the stream between two instances ends for all workers, since one has gone before its ack was taken up",
+        tests=(
+            "tests/services/test_home_orphans.py::"
+            "test_what_a_worker_had_said_before_its_stream_ended_breaks_nothing_for_those_that_are_there",
+        ),
+    ),
 )

@@ -26,7 +26,7 @@ MUTANTS = (
         name="purges-what-halts-a-key",
         guarantee="G3",
         file="timerd/services/calls/dead_letter_purge.py",
-        old="        free = [letter for letter in found if not self._verbs.halts_its_key(letter)]\n",
+        old="        free = [letter for letter in found if letter.task_id not in halting]\n",
         new="        free = list(found)\n",
         breaks="after a restart the key goes on past a task that nobody has skipped",
         tests=(f"{_FILE}::test_what_halts_its_ordering_key_stays_until_the_key_goes_on",),

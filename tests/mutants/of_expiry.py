@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _UNIT = "tests/unit/test_end_expired.py"
 _STORY = "tests/fundamentals/test_expired.py"
+_SCREEN = "tests/fundamentals/test_overview.py"
 MUTANTS = (
     Mutant(
         name="expired-by-one-clock",
@@ -56,12 +57,30 @@ MUTANTS = (
         name="last-attempt-untold",
         guarantee="G7",
         file="timerd/core/partition/settle_log.py",
-        old="(*batch.carries, *batch.last_attempts))",
-        new="(*batch.carries,))",
+        old="*batch.carries, *batch.last_attempts, *batch.ends\n",
+        new="*batch.carries, *batch.ends\n",
         breaks="a task that was cancelled in a worker's hands does not tell of the attempt that failed after that",
         tests=(
             "tests/fundamentals/test_attempts.py::test_one_that_was_cancelled_in_hand_tells_of_its_last_attempt",
             "tests/fundamentals/test_attempts.py::test_one_that_expires_in_hand_tells_of_it",
         ),
+    ),
+    Mutant(
+        name="expired-counts-as-due",
+        guarantee="G7",
+        file="timerd/core/due_queue/standing.py",
+        old="    return None if ends_ms is None else ends_ms <= past_ms\n",
+        new="    return None\n",
+        breaks="what has expired in a queue without workers is told as due, and the doctor says that all is wrong",
+        tests=(f"{_SCREEN}::test_what_has_expired_is_not_due_although_nobody_works_its_queue",),
+    ),
+    Mutant(
+        name="cancelled-counts-as-due",
+        guarantee="G7",
+        file="timerd/core/partition/partition_machine.py",
+        old="            self._table.end_early(self.known_ms(now_ms), now_ms, self.since_ms)\n",
+        new="",
+        breaks="what was cancelled or moved in a queue without workers is told as due until somebody works it",
+        tests=(f"{_SCREEN}::test_what_was_cancelled_or_moved_is_not_due_although_nobody_works_its_queue",),
     ),
 )

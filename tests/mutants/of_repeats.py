@@ -143,7 +143,7 @@ MUTANTS = (
         name="held-up-by-the-clock-of-the-start",
         guarantee="G2",
         file="timerd/core/protocol/keys.py",
-        old="is_overtaken(asked_ms, held_ms, now_ms()):",
+        old="is_overtaken(asked_ms, held_ms, now_ms() - waited_ms):",
         new="is_overtaken(asked_ms, held_ms, asked_ms):",
         breaks="a try that a slow store held up takes the key from a later call that was acknowledged",
         tests=(PROCEDURES + "test_a_try_that_was_held_up_on_its_way_takes_the_key_from_no_later_call",),
@@ -291,6 +291,30 @@ MUTANTS = (
         tests=(
             "tests/fundamentals/test_repeats.py::test_an_item_that_was_refused_is_refused_again_for_the_same_reason",
             "tests/fundamentals/test_repeats.py::test_what_was_refused_for_the_time_is_not_let_in_by_a_repeat",
+        ),
+    ),
+    Mutant(
+        name="parked-before-is-in-hand",
+        guarantee="G2",
+        file="timerd/core/dispatch/deliveries.py",
+        old="        return Admission((self._stays, InHandGate(self.machine.places)))\n",
+        new=(
+            "        self._kept = getattr(self, '_kept', None) or (self._stays, InHandGate(self.machine.places))\n"
+            "        return Admission(self._kept)\n"
+        ),
+        breaks="a row that was written again ends as requeued to one that went to its backlog long ago",
+        tests=("tests/unit/test_in_hand_gate.py::test_what_went_to_a_backlog_before_keeps_nothing_that_goes_later",),
+    ),
+    Mutant(
+        name="looked-for-in-a-circle",
+        guarantee="G2",
+        file="timerd/core/protocol/lookup.py",
+        old=" if place.key not in led_on else None\n",
+        new="\n",
+        breaks="a task that a worker had when it was written again is never found: the way is a circle",
+        tests=(
+            "tests/unit/test_written_again.py::"
+            "test_what_was_written_again_and_ended_as_requeued_to_the_first_row_is_found_there",
         ),
     ),
 )

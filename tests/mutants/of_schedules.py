@@ -8,11 +8,15 @@ HISTORIES = "tests/schedules/test_histories.py::test_each_instant_comes_once"
 APART = "tests/schedules/test_histories.py::test_no_two_are_open_at_once"
 TOGETHER = "tests/schedules/test_together_histories.py::test_each_instant_of_each_comes_once"
 STORY = "tests/schedules/test_story.py"
+TICKS = "tests/schedules/test_ticks_together.py"
 OVERLAP = "tests/schedules/test_overlap.py"
 MESSAGE_PLACE = "tests/unit/test_message_place.py"
 CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/changes.py"
 PLANNING = "timerd/core/schedules/planning.py"
 TICKING_MANY = "timerd/core/schedules/ticking_many.py"
+RECORDING_MANY = "timerd/core/schedules/recording_many.py"
+DECIDING_MANY = "timerd/core/schedules/deciding_many.py"
+DECIDED = "tests/schedules/test_together_histories.py::test_no_two_of_one_are_open_at_once"
 SWEEP = "tests/schedules/test_zones.py"
 SWEEPING, ZONES = "timerd/core/schedules/sweeping.py", "timerd/core/schedules/zones.py"
 CYCLES = "tests/cycles/test_story.py"
@@ -22,6 +26,33 @@ BACKFILL = "tests/schedules/test_backfill.py"
 WITHDRAWALS = "tests/unit/test_withdrawals.py"
 
 MUTANTS = (
+    Mutant(
+        name="limit-not-of-now",
+        guarantee="S2",
+        file=CHAIN,
+        old="    return max(0, definition.policies.max_count - created)\n",
+        new="    return entry.remaining + entry.created - created\n",
+        breaks="a limit that an update lowers below what was recorded ahead lets some of it come all the same",
+        tests=(f"{STORY}::test_a_limit_that_is_lowered_holds",),
+    ),
+    Mutant(
+        name="trigger-known-while-it-is-open",
+        guarantee="S2",
+        file="timerd/model/overlap.py",
+        old="        known = self.triggered if self.open is None else (*self.triggered, self.open)\n",
+        new="        known = () if self.open is None else (self.open,)\n",
+        breaks="a trigger whose caller was not answered has another id, and a second task, when another one is open",
+        tests=(f"{OVERLAP}::test_a_trigger_that_is_asked_for_again_is_the_same_task_when_another_one_is_open",),
+    ),
+    Mutant(
+        name="over-before-the-next-fires",
+        guarantee="S1",
+        file="timerd/core/schedules/occurrences.py",
+        old="        return recorded.slots[number + 1].fire_at_ms\n",
+        new="        return recorded.slots[number + 1].instant_ms\n",
+        breaks="a task whose jitter takes it to just before the next instant expires before it can be delivered",
+        tests=(f"{STORY}::test_a_task_that_its_jitter_delays_has_its_time_until_the_next_one_fires",),
+    ),
     Mutant(
         name="window-left-incomplete",
         guarantee="S1",
@@ -35,7 +66,7 @@ MUTANTS = (
     Mutant(
         name="refused-among-many",
         guarantee="S2",
-        file=TICKING_MANY,
+        file=RECORDING_MANY,
         old="    applied = [each for each, result in said if result.status is CasStatus.APPLIED]\n",
         new="    applied = [each for each, _ in said]\n",
         breaks="a record of many that was refused has its rows written, beside those of the record that stands",
@@ -44,15 +75,15 @@ MUTANTS = (
     Mutant(
         name="next-ticks-before-the-rows",
         guarantee="S1",
-        file=TICKING_MANY,
-        old="        for rows in _in_parts(applied):\n"
-        "            yield from place_rows(rows, world)\n"
-        "        yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)\n",
-        new="        yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)\n"
-        "        for rows in _in_parts(applied):\n"
-        "            yield from place_rows(rows, world)\n",
+        file=RECORDING_MANY,
+        old="    for rows in _in_parts(applied):\n"
+        "        yield from place_rows(rows, world)\n"
+        "    yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)\n",
+        new="    yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)\n"
+        "    for rows in _in_parts(applied):\n"
+        "        yield from place_rows(rows, world)\n",
         breaks="an instance dies between the two, the next ticks record on, and the rows are never written",
-        tests=(TOGETHER,),
+        tests=(f"{TICKS}::test_the_rows_of_a_window_are_placed_before_the_ticks_that_record_on",),
     ),
     Mutant(
         name="window-before-taken-for-done",
@@ -124,7 +155,7 @@ MUTANTS = (
     Mutant(
         name="withdrawn-by-what-is-said-of-another",
         guarantee="S2",
-        file="timerd/core/protocol/side_by_side.py",
+        file="timerd/core/protocol/joined_procedures.py",
         old="        return [[next(rows[request.partition]) for _ in request.keys] for request in requests]\n",
         new="        each = iter([one for part in found for one in part])\n"
         "        return [[next(each) for _ in request.keys] for request in requests]\n",
@@ -164,7 +195,7 @@ MUTANTS = (
     Mutant(
         name="withdrawn-up-to-the-first-that-fails",
         guarantee="S3",
-        file="timerd/core/protocol/side_by_side.py",
+        file="timerd/core/protocol/joined_procedures.py",
         old="                for lane in group:\n                    lane.fail(error)\n",
         new="                raise\n",
         breaks="an answer that is missing of one task ends the withdrawal of all others in the midst of their steps",
@@ -271,6 +302,51 @@ MUTANTS = (
         new="        return [each for each, _ in pairs]\n",
         breaks="an instant is skipped although the task before has ended by its time",
         tests=(APART, f"{OVERLAP}::test_skip_passes_over_what_comes_while_one_is_open"),
+    ),
+    Mutant(
+        name="decided-by-a-later-clock",
+        guarantee="S5",
+        file=DECIDING_MANY,
+        old="    looked = yield from side_by_side(looking)\n",
+        new="    looked = yield from side_by_side(looking)\n    now = world.at_one_moment()\n",
+        breaks="time passes while many are looked at, and an instant is passed over whose time had not come",
+        tests=(f"{TICKS}::test_the_clock_that_decides_is_read_before_any_look",),
+    ),
+    Mutant(
+        name="written-before-the-cancel",
+        guarantee="S5",
+        file=DECIDING_MANY,
+        old="    finished = yield from _finished(applied, world)\n    yield from complete_many(finished, world)\n",
+        new="    yield from complete_many(applied, world)\n    finished = yield from _finished(applied, world)\n",
+        breaks="what replaces the tasks of many schedules is written beside them",
+        tests=(DECIDED,),
+    ),
+    Mutant(
+        name="uncancelled-taken-for-done",
+        guarantee="S5",
+        file=DECIDING_MANY,
+        old=" if not isinstance(ended, Exception)]\n",
+        new="]\n",
+        breaks="a task that could not be cancelled goes on beside the one that replaces it",
+        tests=(f"{TICKS}::test_one_whose_task_cannot_be_cancelled_is_completed_by_itself",),
+    ),
+    Mutant(
+        name="asked-together-not-for-good",
+        guarantee="S5",
+        file="timerd/core/protocol/joined_procedures.py",
+        old="FindSettledEach(*each, durable)",
+        new="FindSettledEach(*each)",
+        breaks="of many that are asked for at once, an end counts that a crash takes back",
+        tests=(DECIDED,),
+    ),
+    Mutant(
+        name="ends-together-not-waited-for",
+        guarantee="S5",
+        file="timerd/services/holding/procedure_runner.py",
+        old="        if any(is_unmarked) and not await self.own.until_durable(partition):\n",
+        new="        if False:\n",
+        breaks="an end is said while its record is on its way, and a crash takes it back",
+        tests=("tests/services/test_asked_together.py::test_ends_are_said_when_no_crash_takes_them_back",),
     ),
     Mutant(
         name="skipped-not-counted",

@@ -63,4 +63,13 @@ MUTANTS = (
             "tests/cluster/test_watch.py::test_an_instance_that_is_gone_is_named_until_it_is_no_instance_any_more",
         ),
     ),
+    Mutant(
+        name="cancelled-shown-as-failed",
+        guarantee="W1",
+        file="timerd/services/dispatch/interrupting.py",
+        old="            self._cancelled(taken)\n",
+        new="            pass\n",
+        breaks="who looks on waits for the next attempt of a task that was cancelled",
+        tests=("tests/fundamentals/test_under_way.py::test_who_looks_on_reads_that_it_was_cancelled",),
+    ),
 )

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from tests.mutants import (
+    of_adaptive,
     of_asking,
     of_changing,
     of_dead_letters,
+    of_deadlines,
     of_delivering,
+    of_doors,
     of_expiry,
     of_fairness,
     of_hinting,
     of_interrupts,
+    of_key_shards,
     of_load,
     of_outbox,
     of_pools,
@@ -20,8 +24,10 @@ from tests.mutants import (
     of_repeats,
     of_results,
     of_schedules,
+    of_stalls,
     of_storing,
     of_streams,
+    of_told_ends,
     of_watching,
 )
 
@@ -34,7 +40,9 @@ MUTANTS = (
     *of_hinting.MUTANTS,
     *of_load.MUTANTS,
     *of_releases.MUTANTS,
+    *of_key_shards.MUTANTS,
     *of_regulation.MUTANTS,
+    *of_adaptive.MUTANTS,
     *of_fairness.MUTANTS,
     *of_pools.MUTANTS,
     *of_results.MUTANTS,
@@ -46,4 +54,8 @@ MUTANTS = (
     *of_watching.MUTANTS,
     *of_dead_letters.MUTANTS,
     *of_interrupts.MUTANTS,
+    *of_stalls.MUTANTS,
+    *of_told_ends.MUTANTS,
+    *of_deadlines.MUTANTS,
+    *of_doors.MUTANTS,
 )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from math import ceil
 from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import drawn
 from tests.mutants.mutant import Mutant, Rotten
 from tests.mutants.table import MUTANTS
 from tests.mutants.trial import ROOT, Verdict, check_sound, copy_into, judge
@@ -53,6 +55,15 @@ def test_the_guarantee_names_its_mutants(guarantee: str) -> None:
     assert f"\n- **{guarantee}, " in page
     named = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", row.rstrip("| ").rpartition("|")[2])
     assert named == [mutant.name for mutant in MUTANTS if mutant.guarantee == guarantee] != []
+
+
+def test_a_share_is_the_same_for_a_seed_and_has_everybody_in_the_end() -> None:
+    third = drawn(MUTANTS, 3, "abc123")
+    assert third == drawn(list(reversed(MUTANTS)), 3, "abc123")[::-1]
+    assert len(third) == ceil(len(MUTANTS) / 3)
+    assert third != drawn(MUTANTS, 3, "abc124")
+    assert {mutant.name for n in range(60) for mutant in drawn(MUTANTS, 3, str(n))} == {m.name for m in MUTANTS}
+    assert drawn(MUTANTS, 1, "") == list(MUTANTS)
 
 
 @pytest.fixture(scope="module")

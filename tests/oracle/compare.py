@@ -34,23 +34,28 @@ class Compared:
 
 
 def compare(rules: Rules, name: str, over: Sequence[Window]) -> Compared:
-    """One that is refused has a part without any instant, in all of these windows."""
+    """One that is refused has a part or an exclusion without any instant, in all of these windows."""
     wanted = [instants(rules, window) for window in over]
     found = Compared(expressions=1, windows=len(over), instants=sum(map(len, wanted)))
     try:
         computed = recurrence(spec_of(rules, name), zone(name), b"oracle")
     except SpecError as error:
-        alone = [replace(rules, parts=[part]) for part in rules.parts]
-        right = any(not any(instants(each, window) for window in over) for each in alone)
+        right = _has_a_part_without_instants(rules, over)
         found.refused, found.differences = 1, [] if right else [f"{spec_of(rules, name)}: {error}"]
         return found
     differences: list[str] = []
     for window, expected in zip(over, wanted, strict=True):
         got = _inside(computed, window, len(expected) + 1)
-        if got != expected:
-            differences += _difference(rules, name, got, expected)
+        if got != (wanted_s := expected.tolist()):
+            differences += _difference(rules, name, got, wanted_s)
     found.differences = differences
     return found
+
+
+def _has_a_part_without_instants(rules: Rules, over: Sequence[Window]) -> bool:
+    alone = [replace(rules, parts=[part]) for part in rules.parts]
+    excluded = (any(each.names(window.walls).any() for window in over) for each in rules.exclude)
+    return not all(any(len(instants(each, window)) for window in over) for each in alone) or not all(excluded)
 
 
 def _inside(computed: Recurrence, window: Window, count: int) -> list[int]:

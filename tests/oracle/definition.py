@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.oracle.minutes import Bools, Walls, Window
+from tests.oracle.minutes import Bools, Ints, Walls, Window
 from timerd.model.recurrence import Exclusion, Gap, Part, Repeat
 
 Named = Callable[[Walls], Bools]
@@ -39,15 +39,13 @@ class Rules:
     repeat: Repeat
 
 
-def instants(rules: Rules, window: Window) -> list[int]:
-    """In seconds since 1970."""
-    found: set[int] = set()
-    for part in rules.parts:
-        found |= _of_part(part, rules, window)
-    return sorted(each for each in found if window.begin * 60 <= each < window.end * 60)
+def instants(rules: Rules, window: Window) -> Ints:
+    """In seconds since 1970, each once, in order."""
+    found = np.unique(np.concatenate([_of_part(part, rules, window) for part in rules.parts]))
+    return found[(found >= window.begin * 60) & (found < window.end * 60)]
 
 
-def _of_part(part: Asked, rules: Rules, window: Window) -> set[int]:
+def _of_part(part: Asked, rules: Rules, window: Window) -> Ints:
     gap, repeat = rules.gap, rules.repeat
     if gap == Gap.AUTO:
         gap = Gap.SKIP if part.every_so_often else Gap.NEXT
@@ -58,15 +56,19 @@ def _of_part(part: Asked, rules: Rules, window: Window) -> set[int]:
         named = named & window.is_first
     if repeat == Repeat.LAST:
         named = named & window.is_last
-    found = {int(minute) * 60 + second for minute in window.minute[named] for second in part.seconds}
+    found = [_seconds(window.minute[named], part.seconds)]
     for each in window.gaps:
         missing = each.missing.wall[_named(part, rules, each.missing)]
         if gap == Gap.NEXT and len(missing):
-            found.add(each.minute * 60)
+            found.append(np.array([each.minute * 60]))
         if gap == Gap.SHIFT:
-            begun = int(each.missing.wall[0])
-            found |= {(each.minute + int(wall) - begun) * 60 + second for wall in missing for second in part.seconds}
-    return found
+            found.append(_seconds(each.minute + missing - each.missing.wall[0], part.seconds))
+    return np.concatenate(found)
+
+
+def _seconds(minutes: Ints, seconds: Sequence[int]) -> Ints:
+    of_each: Ints = (minutes[:, np.newaxis] * 60 + np.array(seconds)).ravel()
+    return of_each
 
 
 def _named(part: Asked, rules: Rules, walls: Walls) -> Bools:

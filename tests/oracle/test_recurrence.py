@@ -8,13 +8,13 @@ from random import Random
 import pytest
 
 from tests.oracle.compare import Compared, compare
-from tests.oracle.definition import Excluded
+from tests.oracle.definition import Asked, Excluded, Rules
 from tests.oracle.minutes import DAY, EPOCH, MINUTE, Window, minute_of, tz
 from tests.oracle.random_specs import drawn_exclusion, drawn_rules
 from tests.oracle.recurrence import main
 from timerd.adapters.zones import zone
 from timerd.core.recurrence import recurrence
-from timerd.model.recurrence import Between, Every, Spec
+from timerd.model.recurrence import Between, Cron, Every, Gap, Repeat, Spec
 
 # Both changes of one year; half an hour; a day; winter time as the exception; two hours; at midnight.
 CHANGES = [
@@ -71,6 +71,15 @@ def _drawn_near(random: Random, minute: int) -> Excluded:
     end = start + random.randrange(1, 600)
     form = Between(*((EPOCH + each * MINUTE).replace(tzinfo=None).isoformat() for each in (start, end)))
     return Excluded(form, lambda walls: (walls.wall >= start) & (walls.wall < end))
+
+
+@pytest.mark.parametrize(("day_has_it", "differences"), [(False, 0), (True, 1)])
+def test_an_exclusion_may_be_refused_only_where_it_never_comes(day_has_it: bool, differences: int) -> None:
+    window = Window.of(0, DAY, tz("UTC"))
+    hourly = Asked(Cron("0 * * * *"), lambda walls: walls.minute == 0, [0], every_so_often=True)
+    never = Excluded(Cron("* 23 */20 JAN 0#5"), lambda walls: (walls.minute == 30) & day_has_it)
+    found = compare(Rules([hourly], [never], Gap.AUTO, Repeat.AUTO), "UTC", [window])
+    assert (found.refused, len(found.differences)) == (1, differences)
 
 
 def test_the_long_form_compares_what_it_is_told_to(capsys: pytest.CaptureFixture[str]) -> None:

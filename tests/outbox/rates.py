@@ -37,7 +37,7 @@ PATIENCE_S = 900
 
 
 class Rate(NamedTuple):
-    """`server_ms` and `relays_ms`: processor time of a row."""
+    """`server_ms` and `relays_ms`: processor time of a row, of relays without that of their start."""
 
     kind: str
     relays: int
@@ -73,29 +73,34 @@ async def _one(url: str, server: Server, folder: Path, rows: int, relays: int, k
     arguments = ["-m", "timerd.cli", "outbox", "run", "--database", url, "--server", server.address]
     children = [Child(arguments, folder / f"relay{number}.err") for number in range(relays)]
     before_s = _cpu_s([server.pid])
-    draining = asyncio.create_task(_drained(url, rows))
+    draining = asyncio.create_task(_drained(url, rows, children))
     await asyncio.gather(*(asyncio.to_thread(child.start) for child in children))
-    took_s, pids = await draining, [child.pid for child in children]
-    used_s, relays_s = _cpu_s([server.pid]) - before_s, _cpu_s(pids)
+    took_s, started_s = await draining
+    used_s, relays_s = _cpu_s([server.pid]) - before_s, _cpu_s(_pids(children)) - started_s
     for child in children:
         child.kill()
     return Rate(kind, relays, rows, took_s, used_s / rows * 1e3, relays_s / rows * 1e3)
 
 
-async def _drained(url: str, rows: int) -> float:
-    """How long it took from the first row that was taken: a relay starts for a second or two."""
-    store, first_s, end_s = open_outbox(url), 0.0, time.monotonic() + PATIENCE_S
+async def _drained(url: str, rows: int, relays: Sequence[Child]) -> tuple[float, float]:
+    """How long it took from the first row that was taken, and the processor time that the relays had used by then: each
+    starts for a second or two."""
+    store, first_s, started_s, end_s = open_outbox(url), 0.0, 0.0, time.monotonic() + PATIENCE_S
     try:
         while True:
             facts = await store.facts()
             if not first_s and (facts.rows < min(rows, 100_000) or facts.sealed):
-                first_s = time.monotonic()
+                first_s, started_s = time.monotonic(), _cpu_s(_pids(relays))
             if not facts.rows and not facts.sealed:
-                return time.monotonic() - first_s
+                return time.monotonic() - first_s, started_s
             assert time.monotonic() < end_s, f"the outbox is not drained: {facts}"
             await asyncio.sleep(0.02)
     finally:
         await store.close()
+
+
+def _pids(children: Sequence[Child]) -> list[int]:
+    return [child.pid for child in children if child.is_running()]
 
 
 def _cpu_s(pids: Sequence[int]) -> float:

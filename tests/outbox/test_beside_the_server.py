@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from tests.outbox.made import schedule
 from tests.outbox.typed import FAR_MS, put, status
 from tests.process.children import Server, run_cli
 from tests.process.waiting import until
+from timerd import bootstrap
 from timerd.client import NotFound, SyncClient
+from timerd.commands import relay_process
+from timerd.commands.output import Output
 from timerd.commands.relay_process import connectable
+from timerd.commands.serve import run_until_stopped
+from timerd.config import OutboxConfig, ServerConfig
+from timerd.observability import logs
 
 pytestmark = pytest.mark.process
 
@@ -66,6 +74,37 @@ async def test_rows_become_tasks_over_kills_of_relay_and_server(url: str, tmp_pa
         assert status(url)["rows"] == 0
     finally:
         server.kill()
+
+
+def test_the_relay_is_ended_while_the_server_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it need not wait for a server that is gone."""
+    told: list[str] = []
+
+    class Relay:
+        def __init__(self, _config: OutboxConfig, address: str) -> None:
+            told.append(f"a relay for {address}")
+
+        def start(self) -> None:
+            told.append("it starts")
+
+        async def stop(self) -> None:
+            told.append("it ends")
+
+    async def run(
+        _: ServerConfig, ready: Callable[[str, str], None], before_stop: Callable[[], Awaitable[None]]
+    ) -> None:
+        ready("127.0.0.1:7400", "")
+        await before_stop()
+        told.append("the server ends")
+
+    # The signals and the log of the tests stay as they are.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(logs, "set_up", lambda _: None)
+    monkeypatch.setattr(relay_process, "RelayProcess", Relay)
+    monkeypatch.setattr(bootstrap, "serve", run)
+    database = SecretStr("sqlite:///shop.db")
+    run_until_stopped(ServerConfig(outbox=OutboxConfig(relay_database=database)), Output())
+    assert told[:4] == ["a relay for 127.0.0.1:7400", "it starts", "it ends", "the server ends"]
 
 
 def test_an_address_that_is_none_is_refused_at_the_start() -> None:

@@ -46,7 +46,7 @@ async def test_from_an_empty_database_to_a_task(url: str, tmp_path: Path) -> Non
     refused = run_cli("outbox", "refused", "--database", url)
     assert re.search(r"^ +1 .* reschedule +nobody +NOT_FOUND +No task has the", refused.stdout, re.MULTILINE)
     assert max(map(len, refused.stdout.splitlines())) <= 80
-    assert run_cli("outbox", "refused", "1", "--again", "--database", url).stdout.startswith("1 rows were put into")
+    assert run_cli("outbox", "refused", "1", "--again", "--database", url).stdout.startswith("1 row was put into")
     assert status(url)["rows"] == 1
     assert run_cli("outbox", "refused", "--database", url).stdout == "No row was refused.\n"
 

@@ -196,7 +196,7 @@ def test_dead_letters_are_purged_after_it_was_said_how_many_and_the_number_was_t
     assert len(list(client.dead_letters("rotten"))) == 3
     dialog.get_by_label("Type 3 to remove them").fill("3")
     visitor.page.keyboard.press("Enter")
-    visitor.sees("3 are gone for good.")
+    visitor.sees("3 dead letters removed for good.")
     visitor.sees("None.")
     assert list(client.dead_letters("rotten")) == []
     assert visitor.noise == []

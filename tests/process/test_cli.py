@@ -140,7 +140,7 @@ def test_purge_removes_what_it_counted(cli: Cli, tmp_path: Path) -> None:
     cli.ok("schedule", "bulk", "--file", str(tmp_path / "three"), "--in", "30m")
     cli.ok("schedule", "other", "kept", "--in", "30m")
     assert "Nothing was" in cli.ok("purge", "--queue", "bulk")
-    assert cli.record("purge", "--queue", "bulk", "--force") == {"purged": 3, "dry_run": False}
+    assert cli.record("purge", "--queue", "bulk", "--force") == {"purged": 3, "dry_run": False, "in_hand": 0}
     assert [each["queue"] for each in cli.records("list")] == ["other"]
     assert {each["queue"] for each in cli.records("list", "--state", "purged")} == {"bulk"}
 

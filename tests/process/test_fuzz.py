@@ -40,8 +40,8 @@ def test_a_seed_stands_for_its_messages() -> None:
 def test_a_wait_of_a_minute_takes_a_second() -> None:
     for seconds, sent in ((60, 1), (2, 1), (1, 1), (61, 61), (-5, -5)):
         raw = pb.WaitRequest(key="a", timeout=duration_pb2.Duration(seconds=seconds)).SerializeToString()
-        assert pb.WaitRequest.FromString(shortened(raw)).timeout.seconds == sent
-    assert shortened(b"\xff") == b"\xff"
+        assert pb.WaitRequest.FromString(shortened(pb.WaitRequest, raw)).timeout.seconds == sent
+    assert shortened(pb.WaitRequest, b"\xff") == b"\xff"
 
 
 def test_what_no_answer_may_be_is_a_fault_with_its_command() -> None:

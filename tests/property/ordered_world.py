@@ -13,7 +13,7 @@ import numpy as np
 
 from tests.property.world import TEMPLATES, Task, World, done
 from timerd.core.gates import DueBatch, Fate, Fates, Hold
-from timerd.core.ordering import KeyGate, OrderedRows, OrderKeys
+from timerd.core.ordering import KeptShards, KeyGate, OrderedRows, OrderKeys
 from timerd.core.protocol.insertion import Inserted, insert
 from timerd.core.protocol.move import Wish, move_task
 from timerd.core.taken import QueueKey
@@ -57,7 +57,7 @@ class OrderedWorld(World):
     def _begin(self) -> None:
         """A process has started."""
         self.memory.order_keys = OrderKeys()
-        self.read_through = ReadThrough(self.machines, lambda _: True)
+        self.read_through = ReadThrough(self.machines, lambda _: True, KeptShards(), lambda _: False)
         gate = KeyGate(self.memory.order_keys, self._home, self.read_through.known_ms, lambda: 0)
         self.gates = LeaseGate(self.tasks), gate
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
-from timerd.core.dispatch.attempt_ends import WORD_MS
 from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.dispatch.flights import LEASE_GRID_MS
 from timerd.core.dispatch.retry import backoff_ms
 from timerd.core.dispatch.settlement import Action, Failure, Settlement
+from timerd.core.dispatch.stalls import WORD_MS
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.identity import DIGEST_BYTES, RowKey, attempt_of
 from timerd.model.task import RetryPolicy, Template
@@ -215,7 +215,7 @@ class DeliveryModel(RuleBasedStateMachine):
         chosen = self.some(pick, count)
         failure = Failure(self.now_ms, "told to wait", 50)
         tokens, why = b"".join(c[2] for c in chosen), "" if is_held else "it is not listed"
-        settled = self.machine.throttle("default", tokens, failure, lambda _: why)
+        settled = self.machine.throttle("default", tokens, failure, lambda _, __: why)
         current = [i for i, _, token in chosen if i in self.open and self.open[i].token == token]
         if is_held:
             assert [each.key for each in settled.back] == [self.open[i].key for i in current]

@@ -12,9 +12,10 @@ from timerd.core.due_queue import due_queue, segments
 from timerd.core.due_queue.due_queue import DueQueue
 from timerd.core.due_queue.lean_run import Run
 from timerd.core.due_queue.runs import joined
-from timerd.core.due_queue.tie_order import before, tie_of
+from timerd.core.due_queue.tie_order import RowsAt, before, tie_of, ties_of
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.identity import RowKey, digest_of
+from timerd.model.row_keys import RowKeys
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
 from timerd.model.task import NO_EXTRA, PRIORITY_MS, Template
 
@@ -72,6 +73,20 @@ class QueueModel(RuleBasedStateMachine):
             assert taken is not None
             assert taken.payload(n) == b"x" * (int.from_bytes(key.digest[12:], "big") % 7)
             del self.rows[queue, key]
+
+    @precondition(lambda self: self.rows)
+    @rule(data=st.data(), until_ms=positions)
+    def pull(self, data: st.DataObject, until_ms: int) -> None:
+        """Rows that are looked for by their places, of all queues: the due ones leave."""
+        wanted = set(data.draw(st.lists(st.sampled_from(sorted(self.rows)), min_size=1, max_size=8)))
+        keys = [key for _, key in wanted]
+        ties = ties_of(RowKeys.of(keys).digests)
+        places = RowsAt(np.sort([key.position_ms for key in keys]), np.sort(ties))
+        pulled = [key for rows in self.queue.pull_at(places, until_ms) for key in rows.keys()]
+        due = {(queue, key) for queue, key in wanted if key.position_ms <= until_ms}
+        assert sorted(pulled) == sorted(key for _, key in due)
+        for each in due:
+            del self.rows[each]
 
     @precondition(lambda self: any(q == "a" for q, _ in self.rows))
     @rule(share=st.floats(0, 1))

@@ -47,6 +47,7 @@ from timerd.core.protocol.procedures import (
     Together,
     Vacant,
 )
+from timerd.core.protocol.told_ends import tasks_of_ends
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
@@ -65,6 +66,7 @@ from timerd.services.holding.procedure_runner import ProcedureRunner
 START_MS = 1_800_000_000_000
 QUEUES = (QueueKey("default", "a"), QueueKey("default", "b"))
 TEMPLATES = [Template("default", "a"), Template("default", "b"), Template("default", "a", 3)]
+TEMPLATES += [Template("default", "a", on_end="ends")]
 LEASE_MS = 4_000
 PAGE_BYTES = 250
 Result = TypeVar("Result")
@@ -614,8 +616,14 @@ class World:
         return lambda: machine.control_changed(status, self.now_ms)
 
     def _carry(self, machine: PartitionMachine, effect: WriteCarried) -> None:
+        ends = tasks_of_ends(effect.partition, effect.ends, b"secret", effect.unwritten)
+        self.drive(ends, lambda made: self._insert_carried(machine, effect, [*effect.groups, *made]))
+
+    def _insert_carried(
+        self, machine: PartitionMachine, effect: WriteCarried, groups: Sequence[tuple[Partition, RowGroup]]
+    ) -> None:
         parts: dict[Partition, list[RowGroup]] = {}
-        for partition, rows in effect.groups:
+        for partition, rows in groups:
             parts.setdefault(partition, []).append(rows)
         message = Append(tuple((p, concat(g)) for p, g in parts.items()))
 

@@ -1,5 +1,6 @@
 """Replays a history of a schedule: python -m tests.schedules SEED [VARIANT, overlap policy, or together]; --many N
-plays the first N of each policy; --apart N plays SKIP and REPLACE until each had so many occurrences."""
+plays the first N of each policy; --together N the first N of some schedules whose ticks are worked together;
+--apart N plays SKIP and REPLACE until each had so many occurrences."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 from tests.schedules.apart import played_apart
 from tests.schedules.histories import Broken, History
 from tests.schedules.overlap_histories import OverlapHistory
-from tests.schedules.together_histories import TogetherHistory
+from tests.schedules.together_histories import LATE_TOGETHER, POLICIES, TogetherHistory
 from tests.schedules.variants import OVERLAP_VARIANTS, PROFILES, overlap_variant, variant
 from timerd.model.overlap import Overlap
 
@@ -18,6 +19,14 @@ def main() -> int:
     if sys.argv[1] == "--apart":
         for policy in (Overlap.SKIP, Overlap.REPLACE):
             print(played_apart(policy, int(sys.argv[2])), flush=True)
+        return 0
+    if sys.argv[1] == "--together":
+        with variant("") as settings:
+            for seed in range(int(sys.argv[2])):
+                for name, profile in {**PROFILES, "late": LATE_TOGETHER}.items():
+                    for policies in POLICIES.values():
+                        together = TogetherHistory(seed, {**profile, **settings}, policies)
+                        play(together, f"seed {seed}, {name}, {policies}", quiet=True)
         return 0
     if sys.argv[1] == "--many":
         with variant("") as settings:

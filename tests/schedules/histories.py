@@ -20,6 +20,7 @@ from timerd.core.partition import Asked, Offered
 from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
+    AskToEndEach,
     AskToMove,
     AskToMoveMany,
     Ending,
@@ -70,7 +71,7 @@ END_MS = START_MS + 120_000
 NAME = Name("default", "it")
 EVERY_MS = {1: 10_000, 2: 15_000}
 # Answered by a list.
-MANY = (AskToMoveMany, Together, TryCasMany, ReadRegisters, FindSettledEach)
+MANY = (AskToEndEach, AskToMoveMany, Together, TryCasMany, ReadRegisters, FindSettledEach)
 # What ends a try and is tried again.
 AGAIN = (NotTakenIn, Undecided, Aborted, StoreUnknown)
 
@@ -390,8 +391,10 @@ class History:
                 return done(store.find(partition, keys))
             case FindSettled(_, key):
                 return self._ending(key)
-            case FindSettledEach(_, keys) | FindSettledMany(_, keys):
+            case FindSettledMany(_, keys):
                 return [self._ending(key) for key in keys]
+            case FindSettledEach(partition, keys, durable):
+                return [self._perform(process, FindSettled(partition, key, durable)) for key in keys]
             case SetMarks(marks):
                 return done(store.mark(marks))
             case WriteEntries(entries):
@@ -419,15 +422,18 @@ class History:
         """As far as there is nothing that waits or is open."""
         if not self.passes or self.random.random() >= self.passes:
             return
-        waiting = [key for key in self.rows if self._holds_back(key)]
-        waiting += [key for key, state in self.ticks.items() if state != "acked"]
-        verified_ms = min([self.now_ms - 1, *(key.position_ms for key in waiting)])
+        verified_ms = min([self.now_ms - 1, *(key.position_ms for key in self.held_back())])
         for partition in {partition for message in messages for partition, _ in message.groups}:
             key = control_key(partition)
             [stored] = done(self.store.read([key]))
             if verified_ms > max(partition.bucket_ms, self._verified_ms(partition)):
                 control = Control(1, "it", "here", self.now_ms, verified_ms)
                 done(self.store.cas([Cas(key, stored, control.to_bytes())]))
+
+    def held_back(self) -> list[RowKey]:
+        """What waits or is open where it writes."""
+        waiting = [key for key in self.rows if self._holds_back(key)]
+        return waiting + [key for key, state in self.ticks.items() if state != "acked"]
 
     def _holds_back(self, key: RowKey) -> bool:
         """Whether `verified` may not pass the row: it waits, or is open, or its end may be taken back."""
@@ -523,14 +529,14 @@ class History:
 def parts_of(request: Request) -> Sequence[Request]:
     """One each for what it asks about several tasks."""
     match request:
-        case AskToMoveMany(requests) | Together(requests):
+        case AskToMoveMany(requests) | AskToEndEach(requests) | Together(requests):
             return requests
         case TryCasMany(changes):
             return [TryCas(change) for change in changes]
         case ReadRegisters(keys):
             return [ReadRegister(key) for key in keys]
-        case FindSettledEach(partition, keys):
-            return [FindSettled(partition, key) for key in keys]
+        case FindSettledEach(partition, keys, durable):
+            return [FindSettled(partition, key, durable) for key in keys]
         case SetMarks(marks):
             return [SetMarks([mark]) for mark in marks]
         case _:

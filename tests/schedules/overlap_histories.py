@@ -11,10 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tests.property.world import done
-from tests.schedules.histories import END_MS, NAME, START_MS, Broken, History, Periods, Process, Row
+from tests.schedules.histories import END_MS, START_MS, Broken, History, Periods, Process, Row
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
-    AppendRows,
     AskInHand,
     AskToEnd,
     AskToMove,
@@ -32,7 +31,9 @@ from timerd.core.schedules.triggering import trigger
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.occurrences import Reason
 from timerd.model.overlap import Overlap
+from timerd.model.partition import Partition
 from timerd.model.registers import Move, MoveState, Table, move_key
+from timerd.model.rows import RowGroup
 from timerd.model.schedules import Definition, Schedule, ScheduleState
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus, Found, MarkKind
@@ -45,7 +46,7 @@ class UntilTheEnd(Periods):
         return [each for each in super().after(instant_ms, count) if each <= END_MS]
 
 
-@dataclass
+@dataclass(eq=False)
 class OverlapHistory(History):
     """`overlap` is not ALLOW."""
 
@@ -76,16 +77,16 @@ class OverlapHistory(History):
         elif self.triggers and self.random.random() < 0.01 and self.forces:
             self.triggers -= 1
             request = f"trigger {self.triggers}"
-            self._call(lambda: trigger(NAME, request, self.world))
+            self._call(lambda: trigger(self.name, request, self.world))
         elif self.cancels and self.random.random() < 0.02:
             self._cancel()
         elif self.random.random() < 0.02 and self.forces:
-            self.processes.append(Process(hinted(NAME.namespace, NAME.schedule_id, self.world)))
+            self.processes.append(Process(hinted(self.name.namespace, self.name.schedule_id, self.world)))
         else:
             super()._something()
 
     def _cancel(self) -> None:
-        [stored] = done(self.store.read([NAME.key]))
+        [stored] = done(self.store.read([self.name.key]))
         opened = Schedule.from_bytes(stored).overlap.open if stored is not None else None
         if opened is not None:
             self.cancels -= 1
@@ -167,18 +168,22 @@ class OverlapHistory(History):
     def _holds_back(self, key: RowKey) -> bool:
         return super()._holds_back(key) or (key in self.ended and key not in self.durable_ms)
 
-    def _appended(self, process: Process, request: AppendRows) -> None:
-        before = set(self.rows)
-        super()._appended(process, request)
-        for key in self.rows.keys() - before:
-            if self._is_cancelled(key):
-                # Its holder reads the mark with the row.
-                self.ended[key] = Outcome.CANCELLED
-                self._for_good(key)
-            # Who stood still may write what was withdrawn meanwhile: that is sent by nobody.
-            if self._is_open(key) and (others := [other for other in before if self._is_open(other)]):
-                instants = [self.rows[other].said.instant_ms - START_MS for other in others]
-                raise Broken(f"{self.rows[key].said.instant_ms - START_MS} was created beside {instants}")
+    def stored(self, partition: Partition, group: RowGroup, number: int, key: RowKey) -> None:
+        is_new = key not in self.rows
+        super().stored(partition, group, number, key)
+        if is_new and key in self.rows:
+            self._created(key)
+
+    def _created(self, key: RowKey) -> None:
+        if self._is_cancelled(key):
+            # Its holder reads the mark with the row.
+            self.ended[key] = Outcome.CANCELLED
+            self._for_good(key)
+        # Who stood still may write what was withdrawn meanwhile: that is sent by nobody.
+        others = [other for other in self.rows if other != key and self._is_open(other)] if self._is_open(key) else []
+        if others:
+            instants = [self.rows[other].said.instant_ms - START_MS for other in others]
+            raise Broken(f"{self.rows[key].said.instant_ms - START_MS} was created beside {instants}")
 
     def _is_open(self, key: RowKey) -> bool:
         [stored] = done(self.store.read([move_key(key.digest)]))
@@ -225,7 +230,7 @@ class OverlapHistory(History):
     def _check(self) -> None:
         if not self.forces:
             raise Broken("it was never created")
-        [stored] = done(self.store.read([NAME.key]))
+        [stored] = done(self.store.read([self.name.key]))
         assert stored is not None
         entry = Schedule.from_bytes(stored)
         waiting = {each.instant_ms for each in entry.overlap.waiting}

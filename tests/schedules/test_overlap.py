@@ -15,6 +15,7 @@ from timerd.client import FailedPrecondition, InvalidTask, RetryPolicy, Schedule
 from timerd.model.overlap import EndedOccurrence, OpenedOccurrence, OverlapState, WaitingInstant
 from timerd.model.schedules import Schedule
 from timerd.model.schedules import ScheduleState as ModelState
+from timerd.services.schedules import schedule_calls
 from timerd.testing import Server
 from timerd.worker import Delivery, OccurrenceReason, Reject, Retry
 
@@ -124,6 +125,7 @@ async def test_an_end_is_known_however_long_the_next_instant_is_away(story: Stor
     seen = await story.schedules.get("seldom")
     assert (seen.created, seen.skipped, len(story.deliveries)) == (4, 0, 4)
     assert {each.state for each in seen.last} == {TaskState.ACKED}
+    assert [each.last async for each in story.schedules.list()] == [seen.last]
 
 
 async def test_a_task_that_is_open_for_days_is_not_lost_sight_of(story: Story) -> None:
@@ -234,6 +236,38 @@ async def test_a_trigger_is_one_of_them(story: Story) -> None:
     assert story.instants[1:] == [600]
     [last] = (await story.schedules.get("often")).last
     assert (last.state, last.is_trigger) == (TaskState.ACKED, True)
+
+
+@pytest.fixture
+def unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a call was answered is not remembered, as where its caller was not answered."""
+
+    async def carried_out(*said: object) -> object:
+        carry_out = said[-1]
+        assert callable(carry_out)
+        return await carry_out()
+
+    monkeypatch.setattr(schedule_calls, "answered_once", carried_out)
+
+
+@pytest.mark.usefixtures("unanswered")
+async def test_a_trigger_that_is_asked_for_again_is_the_same_task_when_another_one_is_open(story: Story) -> None:
+    await story.work()
+    await story.schedules.create("often", queue="reports", every=300, overlap="buffer_all")
+    task_id = await story.schedules.trigger("often", request_id="now")
+    await story.server.advance(seconds=1)
+    story.end()
+    await story.server.advance(minutes=6)
+    assert (await story.schedules.get("often")).open_task_id != task_id
+    for policy in ("skip", "allow"):
+        assert await story.schedules.trigger("often", request_id="now") == task_id
+        await story.server.advance(seconds=1)
+        assert [each.task_id for each in story.deliveries if _is_trigger(each)] == [task_id]
+        await story.schedules.update("often", overlap=policy)
+
+
+def _is_trigger(delivery: Delivery) -> bool:
+    return delivery.occurrence is not None and delivery.occurrence.reason is OccurrenceReason.TRIGGER
 
 
 async def test_a_trigger_replaces_where_the_policy_says_so(story: Story) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -186,6 +187,28 @@ async def test_a_limit_counts_what_an_update_withdraws_back(story: Story) -> Non
     assert [each.payload for _, each in story.came] == [b"", b"", b"new", b"new", b"new"]
 
 
+@pytest.mark.parametrize("most", [1, 2, 3, 4])
+async def test_a_limit_that_is_lowered_holds(story: Story, most: int) -> None:
+    """Also below what was recorded ahead by then."""
+    await story.work()
+    await story.schedules.create("many", queue="reports", every=60, max_count=5)
+    await story.server.advance(seconds=90)
+    assert (await story.schedules.get("many")).created > 2
+    lowered = await story.schedules.update("many", max_count=most)
+    assert len(lowered.upcoming) == most - 1
+    await story.server.advance(minutes=10)
+    assert len(story.came) == most
+    done = await story.schedules.get("many")
+    assert (done.state, done.created) == (ScheduleState.DONE, most)
+
+
+async def test_what_is_upcoming_ends_with_the_limit(story: Story) -> None:
+    made = await story.schedules.create("thrice", queue="reports", every=3_600, max_count=3)
+    assert [each.instant for each in made.upcoming] == [START + timedelta(hours=n) for n in (1, 2, 3)]
+    await story.server.advance(hours=2)
+    assert [each.instant for each in (await story.schedules.get("thrice")).upcoming] == [START + timedelta(hours=3)]
+
+
 async def test_after_an_outage_the_last_instant_is_caught_up(story: Story) -> None:
     await story.schedules.create("hourly", queue="reports", every=3_600)
     await story.server.stop()
@@ -306,6 +329,22 @@ async def test_a_task_that_nobody_takes_makes_way_for_the_next_one(story: Story)
     assert story.instants() == [START + timedelta(seconds=300)]
     expired = [task async for task in story.client.list(start=START, end=story.server.now, states=[TaskState.EXPIRED])]
     assert [task.fire_time for task in expired] == [START + timedelta(seconds=60 * n) for n in range(1, 5)]
+
+
+async def test_a_task_that_its_jitter_delays_has_its_time_until_the_next_one_fires(story: Story) -> None:
+    """LATEST. By the next instant alone, what fires just before it would have no time to be delivered."""
+    for jitter in (60, 600):
+        await story.schedules.create(f"spread-{jitter}", queue=f"spread-{jitter}", every=60, jitter=jitter)
+    await story.server.advance(seconds=1)
+    for jitter in (60, 600):
+        ahead = [each async for each in story.client.list(queue=f"spread-{jitter}")]
+        ahead.sort(key=lambda each: each.fire_time)
+        assert len(ahead) > 1
+        for before, after in pairwise(ahead):
+            assert before.expire_time == after.fire_time
+        over = ahead[-1].expire_time
+        assert over is not None
+        assert over >= START + timedelta(minutes=len(ahead) + 1)
 
 
 async def test_none_forgets_what_is_over_for_a_minute(story: Story) -> None:

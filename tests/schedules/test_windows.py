@@ -48,6 +48,20 @@ def test_what_is_far_has_one_window_an_instant(period_ms: int) -> None:
     assert [until_ms for _, until_ms in reached(period_ms, windows=3)] == [period_ms, 2 * period_ms, 3 * period_ms]
 
 
+@pytest.mark.parametrize("period_ms", [60_000, 3_600_000, 86_400_000])
+def test_ticks_of_one_instant_each_are_due_together(period_ms: int) -> None:
+    uids, next_ms = [f"{n << 56:016x}" for n in range(256)], START_MS + period_ms
+    due_ms = [planning.tick_due_ms(uid, next_ms, period_ms) for uid in uids]
+    assert not any(each % planning.TOGETHER_MS for each in due_ms)
+    leads_ms = [planning.lead_ms(uid, period_ms) for uid in uids]
+    assert all(lead <= next_ms - due < lead + planning.TOGETHER_MS for lead, due in zip(leads_ms, due_ms, strict=True))
+
+
+def test_a_tick_of_a_window_is_due_at_its_own_time() -> None:
+    next_ms = START_MS + 1_001
+    assert planning.tick_due_ms("00" * 8, next_ms, 1_000) == next_ms - planning.lead_ms("00" * 8, 1_000)
+
+
 def test_no_more_instants_are_computed_than_a_window_has_and_some() -> None:
     asked: list[int] = []
 

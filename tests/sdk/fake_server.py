@@ -302,6 +302,7 @@ class FakeServer:
         names = (
             "Get",
             "Wait",
+            "Call",
             "List",
             "Count",
             "Purge",

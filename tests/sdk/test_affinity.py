@@ -17,7 +17,7 @@ from timerd import Client, TimerdError
 
 FORKED = "gRPC was used before this process was forked"
 FORKING = """
-import asyncio, os, sys
+import asyncio, gc, os, sys
 from timerd import Client, SyncClient, TimerdError, Worker
 target = sys.argv[1]
 
@@ -69,6 +69,15 @@ FORKS = {
         "    in_child(lambda: use_async(client).send(None))\n    await use_async(client)\n    await client.close()\n"
         "asyncio.run(main())",
         FORKED,
+    ),
+    "a client that nobody has any more": (
+        "gc.disable()\nclients = [Client(target)]\nclients.append(clients)\nasyncio.run(use_async(clients[0]))\n"
+        "del clients\nin_child(gc.collect)\ngc.collect()",
+        "works",
+    ),
+    "child of a child": (
+        "client = use(SyncClient(target))\nin_child(lambda: in_child(gc.collect))\nuse(client)",
+        "works",
     ),
     "worker": ("use(SyncClient(target))\nin_child(lambda: asyncio.run(work()))", FORKED),
 }

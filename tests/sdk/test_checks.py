@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_server import FakeServer
-from timerd import Client, Worker
-from timerd.client import InvalidTask, Item, PartlyStored, RetryPolicy, TimerdError
+from timerd import Client, Retry, Throttled, Worker
+from timerd.client import InvalidTask, Item, KeyRules, PartlyStored, RetryPolicy, TimerdError
 from timerd.sdk.working.dispositions import clip, disposition_of
 from timerd.v1 import task_pb2
+from timerd.v1 import work_service_pb2 as wk
 
 DAY = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -27,6 +28,14 @@ async def listed(client: Any, **given: Any) -> object:  # noqa: ANN401 - also wh
 
 def scheduled(**given: Any) -> Call:  # noqa: ANN401 - also what the type checker refuses
     return lambda client: client.schedule(**{"queue": "q", "payload": b"x", "delay": 1, **given})
+
+
+def ruled(**given: Any) -> Call:  # noqa: ANN401 - also what the type checker refuses
+    return lambda client: client.queues.update("q", **given)
+
+
+def put(**given: Any) -> Call:  # noqa: ANN401 - also what the type checker refuses
+    return lambda client: client.queues.put("q", **given)
 
 
 def many(*items: Any, **given: Any) -> Call:  # noqa: ANN401 - also what the type checker refuses
@@ -53,7 +62,45 @@ WRONG: dict[str, tuple[Call, str]] = {
     "attempts in a list": (scheduled(retry=RetryPolicy(max_attempts=[3])), "`retry.max_attempts` is"),  # type: ignore[arg-type]
     "policy of no policy": (scheduled(key="k", on_conflict=5), "`on_conflict` is 5; allowed are"),
     "empty key": (scheduled(key=""), "`key` is empty"),
+    "a queue of a breaker in words": (put(breaker="no"), "`breaker` is 'no'; give True or False."),
+    "breaker in words": (ruled(breaker="no"), "`breaker` is 'no'; give True or False."),
+    "purge in words": (lambda client: client.purge(queue="q", force="no"), "`force` is 'no'; give True or False."),
+    "purge of letters": (
+        lambda client: client.purge_dead_letters("q", force="no"),
+        "`force` is 'no'; give True or False.",
+    ),
+    "prune in words": (
+        lambda client: client.schedules.prune(labels={"a": "b"}, keep=[], force="no"),
+        "`force` is 'no'; give True",
+    ),
+    "rebalance in words": (lambda client: client.cycles.rebalance("c", force="no"), "`force` is 'no'; give True"),
+    "resumed in words": (lambda client: client.schedules.resume("s", catch_up="no"), "`catch_up` is 'no'; give True"),
+    "cycle in words": (lambda client: client.cycles.resume("c", catch_up="no"), "`catch_up` is 'no'; give True"),
+    "deleted in words": (
+        lambda client: client.schedules.delete("s", cancel_open="no"),
+        "`cancel_open` is 'no'; give True or False.",
+    ),
+    "paused in words": (
+        lambda client: client.schedules.update("s", pause_on_dead="no"),
+        "`pause_on_dead` is 'no'; give True or False.",
+    ),
+    "throttled in words": (
+        lambda client: client.finish([], "throttled", by_key="yes", delay=1),
+        "`by_key` is 'yes'; give True or False.",
+    ),
     "empty request id": (scheduled(request_id=""), "`request_id` is empty"),
+    "weights of no dict": (ruled(key_weights=3), "`key_weights` is 3: give a dict by limit key, as {'acme': ...}."),
+    "weights in a list": (ruled(key_weights=["acme"]), "`key_weights` is ['acme']: give a dict by limit key"),
+    "limits of keys of no dict": (ruled(key_limits="acme"), "`key_limits` is 'acme': give a dict by limit key"),
+    "limit of a key as a number": (ruled(key_limits={"acme": 3}), "The limit of 'acme' is 3: give a KeyLimit."),
+    "limits of no list": (ruled(limits=3), "`limits` is 3: give a list of names"),
+    "limits of one name": (put(limits="stripe"), "`limits` is 'stripe': give a list of names, as ['stripe']."),
+    "cleared of no list": (ruled(clear=3), "`clear` is 3: give a list of names"),
+    "cleared in lists": (ruled(clear=[["rate"]]), "`clear` names ['rate']: use rate, burst"),
+    "keys of no rules": (put(keys={"acme": 3}), "`keys` is {'acme': 3}: give KeyRules(...)."),
+    "rules of no overrides": (put(keys=KeyRules(overrides=[1])), "`overrides` is [1]: give a dict"),  # type: ignore[arg-type]
+    "rules of no weights": (put(keys=KeyRules(weights=3)), "`weights` is 3: give a dict"),  # type: ignore[arg-type]
+    "rules of a number": (put(keys=KeyRules(limit=3)), "`limit` of the keys is 3: give a KeyLimit."),  # type: ignore[arg-type]
     "no items": (lambda client: client.schedule_many("q", None), "`items` must be a list"),
     "item of no pair": (many(5), "Item 1: must be (payload, at or delay) or an Item, not 5"),
     "item of three": (many((b"x", 1, 2)), "Item 1: must be"),
@@ -147,16 +194,34 @@ async def test_a_client_is_used_up_when_it_is_closed(server: FakeServer) -> None
     assert server.timers.sessions == 1
 
 
-@pytest.mark.parametrize("wrong", [{"target": None}, {"namespace": 5}, {"timeout": "long"}])
+@pytest.mark.parametrize("wrong", [{"target": None}, {"namespace": 5}, {"timeout": "long"}, {"tls": "no"}])
 def test_a_client_of_wrong_values_is_not_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidTask):
         Client(**wrong)
 
 
-@pytest.mark.parametrize("wrong", [{"queue": 5}, {"concurrency": "many"}, {"concurrency": 0}])
+@pytest.mark.parametrize("wrong", [{"queue": 5}, {"concurrency": "many"}, {"concurrency": 0}, {"shield": "no"}])
 def test_a_worker_of_wrong_values_is_not_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidTask):
         Worker().on(**{"queue": "q", **wrong})(print)
+
+
+def test_what_a_handler_raises_is_looked_at_as_it_is_made() -> None:
+    with pytest.raises(InvalidTask, match="`by_key` is 'yes'; give True or False"):
+        Throttled(1, by_key="yes")  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match="`limit` is text, not 5"):
+        Throttled(1, limit=5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match="`delay` must be a timedelta"):
+        Retry("soon")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("field", "value"), [("by_key", "yes"), ("limit", 5), ("after_ms", "soon")])
+def test_so_is_what_a_subclass_has_set(field: str, value: object) -> None:
+    """Else it would end the stream of the worker, whenever it was sent."""
+    raised = Throttled(1)
+    setattr(raised, field, value)
+    said = disposition_of(raised)
+    assert (said.action, said.throttled) == (wk.SETTLE_ACTION_NACK, None)
 
 
 def test_an_error_text_is_clipped_and_can_always_be_sent() -> None:

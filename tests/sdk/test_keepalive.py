@@ -20,7 +20,7 @@ from timerd import Client, TimerdError
 from timerd.config import ServerConfig
 from timerd.sdk.transport.connection import OPTIONS
 from timerd.services.peers.peers import OPTIONS as PEERS
-from timerd.services.server import _options
+from timerd.services.transport.grpcio_door import options_of
 from timerd.v1 import timer_service_pb2 as pb
 
 FASTER = 3
@@ -34,7 +34,7 @@ PING_AFTER, ANSWER_WITHIN, PING_TIMEOUT = (
 )
 LEAST_INTERVAL = "grpc.http2.min_ping_interval_without_data_ms"
 SPANS = (PING_AFTER, ANSWER_WITHIN, PING_TIMEOUT, LEAST_INTERVAL)
-SERVER: Options = _options(ServerConfig())
+SERVER: Options = options_of(ServerConfig())
 
 
 def faster(options: Options) -> list[tuple[str, int]]:

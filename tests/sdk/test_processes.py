@@ -28,6 +28,10 @@ def convert_all(deliveries: list[Delivery]) -> Sequence[object]:
     return [ValueError("page 7 is torn") if each.payload == b"fails" else None for each in deliveries]
 
 
+def convert_each(deliveries: list[Delivery]) -> Sequence[object]:
+    return [convert(each) for each in deliveries]
+
+
 def worker_of(server: FakeServer, timeout: float | None = None) -> Worker:
     worker = Worker(server.target)
     worker.on("q", concurrency=1, timeout=timeout, isolation="process")(convert)
@@ -114,6 +118,22 @@ async def test_a_batch_is_one_call(server: FakeServer) -> None:
         server.work.put(deliver_of("q", [b"fine", b"fails", b"fine"]))
         await server.work.until(lambda: len(server.work.tokens()) == 3)
     assert (server.work.tokens(ACK), server.work.tokens(NACK)) == ([token_of(0), token_of(2)], [token_of(1)])
+
+
+async def test_what_can_be_no_result_ends_the_task_as_elsewhere(server: FakeServer) -> None:
+    """It was acknowledged without a result, as if there were none."""
+    worker = worker_of(server)
+    worker.on_batch("many", isolation="process")(convert_each)
+    kept, in_batch = deliver_of("q", [b"answers"]), deliver_of("many", [b"answers", b"fine"], first=1)
+    for message in (kept, in_batch):
+        message.templates[0].keep_result_ms = 1000
+    async with running(worker):
+        for message in (kept, in_batch, deliver_of("q", [b"answers"], first=3)):
+            server.work.put(message)
+        await server.work.until(lambda: len(server.work.tokens()) == 4)
+    assert sorted(server.work.tokens(REJECT)) == [token_of(0), token_of(1)]
+    refused = [settle.error for settle in server.work.settles if settle.action == REJECT]
+    assert all("returns bytes, a text, a `TaskResult` or None, not dict" in error for error in refused)
 
 
 async def test_a_worker_that_is_cut_short_leaves_no_process_behind(server: FakeServer, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -77,6 +78,29 @@ async def test_a_call_that_may_undo_another_one_says_when_it_was_made(client: Cl
     await client.schedule("q", "x", at=SOON, key="k", on_conflict="replace", request_id="r2")
     await client.schedule("q", "x", at=SOON)
     assert [has_time(request) for request in server.timers.requests()[2:]] == [False, False, False]
+
+
+async def test_what_its_caller_may_make_again_is_the_same_bytes_each_time(server: FakeServer) -> None:
+    """At another time, and within another trace."""
+    now, traces = datetime(2030, 1, 1, tzinfo=UTC), iter(range(1, 9))
+
+    class Tracing:
+        def traceparent(self) -> str:
+            return f"00-{next(traces):032x}-0000000000000001-01"
+
+        def handling(self, deliveries: object) -> nullcontext[None]:
+            return nullcontext()
+
+    async with Client(server.target, clock=lambda: now, tracing=Tracing()) as client:
+        for _ in range(2):
+            await client.schedule("q", "x", delay=5, key="k", request_id="r1")
+            await client.schedule("q", "x", delay=5, request_id="r2")
+            await client.reschedule("A1", delay=5, request_id="r3")
+            now += timedelta(minutes=1)
+    sent = [*server.timers.requests()]
+    for request in sent:
+        request.sequence = 0
+    assert sent[:3] == sent[3:]
 
 
 def has_time(request: pb.SessionRequest) -> bool:

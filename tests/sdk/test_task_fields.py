@@ -32,6 +32,8 @@ GIVEN: TaskKeywords = {
     "expire_after": timedelta(minutes=2),
     "soft_expire_after": 90,
     "keep_result": 60,
+    "stall_timeout": 30,
+    "on_end": "ends",
 }
 # What each file needs for a field `colour` that callers give, the store keeps, and `get` and `list` show.
 COLOUR: dict[str, list[tuple[str, str]]] = {

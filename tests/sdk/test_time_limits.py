@@ -6,7 +6,10 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import inf
+from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,9 @@ from tests.sdk.fake_server import FakeServer, deliver_of, token_of
 from tests.sdk.worker_rig import ACK, NACK, running
 from timerd import Delivery, Worker
 from timerd.client import InvalidTask
+from timerd.sdk.values import DeliveredBatch, Progress
+from timerd.sdk.working.leases import Hold
+from timerd.sdk.working.time_limits import TimedCall
 from timerd.tasks import Tasks
 from timerd.v1 import work_service_pb2 as wk
 
@@ -187,6 +193,28 @@ def test_a_time_limit_that_is_none_is_refused(timeout: float) -> None:
         Worker().on("q", timeout=timeout)
 
 
+@pytest.mark.parametrize(
+    ("spans", "sentence"),
+    [
+        ({"stall_timeout": 0.5}, "`stall_timeout` is 0.5 s: give a second to 7 days."),
+        ({"stall_timeout": timedelta(days=8)}, "`stall_timeout` is 691,200 s: give a second to 7 days."),
+        ({"stall_timeout": 0}, "`stall_timeout` must be a timedelta or a number of seconds, more than 0"),
+        (
+            {"stall_timeout": 30, "timeout": 30},
+            "`stall_timeout` (30 s) is not shorter than `timeout` (30 s), so no call could stall: give a shorter one",
+        ),
+    ],
+)
+def test_a_handler_may_be_silent_for_as_long_as_a_task_allows_it(spans: dict[str, Any], sentence: str) -> None:
+    worker = Worker()
+    pool = worker.pool("p", slots=1)
+    for register in (worker.on, worker.on_batch, pool.on):
+        with pytest.raises(InvalidTask) as refused:
+            register("q", **spans)
+        assert str(refused.value).startswith(sentence)
+        assert refused.value.field == "stall_timeout"
+
+
 async def test_a_deadline_ends_it_by_the_clock_of_the_server(
     server: FakeServer, gate: Gate, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -207,3 +235,51 @@ async def test_a_deadline_ends_it_by_the_clock_of_the_server(
         await server.work.until(lambda: server.work.tokens(NACK) == [token_of(0)])
     assert server.work.tokens(ACK) == [token_of(1)]
     assert "await gate.hang_here()" in caplog.text
+
+
+async def test_one_that_says_no_progress_is_ended_with_the_line(server: FakeServer, gate: Gate) -> None:
+    worker = Worker(server.target)
+
+    @worker.on("q", stall_timeout=1)
+    async def convert(delivery: Delivery) -> None:
+        await gate.hang_here()
+
+    async with running(worker):
+        server.work.put(deliver_of("q", [b"x"]))
+        await server.work.until(lambda: server.work.tokens(NACK) == [token_of(0)])
+    assert gate.cleaned
+    assert first_error(server).startswith("Stalled: ")
+    assert "convert of the queue 'q' had said no progress for 1 s. It was at:" in first_error(server)
+    assert "await gate.hang_here()" in first_error(server)
+
+
+async def test_so_is_one_whose_task_may_not_be_silent_and_no_other(server: FakeServer, gate: Gate) -> None:
+    worker = Worker(server.target)
+
+    @worker.on("q")
+    def convert(delivery: Delivery) -> None:
+        gate.hang()
+
+    async with running(worker):
+        deliver = deliver_of("q", [b"may", b"may not"])
+        del deliver.templates[:]
+        deliver.templates.extend([wk.DeliveryTemplate(), wk.DeliveryTemplate(stall_timeout_ms=50)])
+        deliver.template_index.extend([0, 1])
+        server.work.put(deliver)
+        await server.work.until(lambda: server.work.tokens(NACK) == [token_of(1)])
+        gate.opened.set()
+        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(0)])
+    assert first_error(server).startswith("Stalled: ")
+
+
+async def test_each_word_of_a_handler_gives_it_as_long_again() -> None:
+    batch = DeliveredBatch(deliver_of("q", [b"a", b"b"]))
+    task = asyncio.current_task()
+    assert task is not None
+    call = TimedCall([Hold(batch, 0, 1)], task, monotonic(), inf, 30.0, inf, lambda: None)
+    end_s = call.end_s
+    batch.report(token_of(1), Progress(0.5))
+    assert call.end_s == end_s == call.begun_s + 30.0
+    batch.report(token_of(0), Progress(0.5))
+    assert call.end_s > end_s
+    assert call.has_stalled

@@ -188,12 +188,12 @@ class FakeVerbs:
         self._called("estimate")
         return 42
 
-    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
+    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int, int]:
         self._called("purge")
         page = await self.list(query, after, max_scanned, max_scanned, payload=False)
         for view in page.views:
             del self.views[view.task_id.digest]
-        return len(page.views), page.cursor, page.scanned_through_ms
+        return len(page.views), page.cursor, page.scanned_through_ms, 0
 
     def put_dead_letters(self, tasks: NewTasks, row: int, died_at_ms: int) -> str:
         task = self.id_of(tasks, row)
@@ -217,8 +217,8 @@ class FakeVerbs:
         self.dead = [letter for letter in self.dead if letter not in dead_letters]
         return len(dead_letters)
 
-    def halts_its_key(self, letter: DeadLetter) -> bool:
-        return False
+    async def halting(self, _: Sequence[DeadLetter]) -> Collection[bytes]:
+        return ()
 
     async def redrive(self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int) -> Sequence[bool]:
         self._called("redrive")

@@ -25,5 +25,5 @@ def scheduler_with(machines: Any, held: object = None, store: Any = None, proced
         deliveries=Deliveries.none(),
         memory=memory,
         halting=Halting(memory.order_keys, store, HaltedTasks(store, procedures).find),
-        read_through=ReadThrough(machines, lambda _: True),
+        read_through=ReadThrough(machines, lambda _: True, memory.order_keys.kept_shards, lambda _: False),
     )

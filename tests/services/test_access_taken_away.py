@@ -305,3 +305,17 @@ async def acked(call: Any) -> int:  # noqa: ANN401
         await call.write(work_pb.WorkRequest(settle=done))
         await call.write(work_pb.WorkRequest(credit=credit))
     return len(response.deliver.fire_at_ms)
+
+
+async def test_who_receives_of_several_queues_may_work_on_each(
+    channel: grpc.aio.Channel, principals: Path, server: Server
+) -> None:
+    write(principals, f"pdf work@default/pdf {proof('t-pdf')}\n" + OTHERS)
+    receive = WorkServiceStub(channel).Receive
+    asked = work_pb.ReceiveRequest(queues=["pdf", "excel"])
+    assert (await receive(asked, metadata=shown("t-others"))).tasks == []
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await receive(asked, metadata=shown("t-pdf"))
+    assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+    asked = work_pb.ReceiveRequest(queues=["pdf"])
+    assert (await receive(asked, metadata=shown("t-pdf"))).tasks == []

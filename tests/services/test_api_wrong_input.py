@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "ordering_key": ("Schedule", templated(ordering_key="k" * 257), "template.ordering_key", "at most 256"),
     "on_conflict": ("Schedule", templated(on_conflict=9), "template.on_conflict", "KEEP (1)"),
     "attempts": ("Schedule", retrying(max_attempts=70_000), "template.retry.max_attempts", "1 to 65,535"),
-    "initial backoff": ("Schedule", retrying(initial_backoff=Duration()), "template.retry.initial_backoff", "1 ms"),
+    "initial backoff": ("Schedule", retrying(initial_backoff=Duration()), "template.retry.initial_backoff", "0.001 s"),
     "max backoff": (
         "Schedule",
         retrying(initial_backoff=Duration(seconds=9), max_backoff=Duration(seconds=8)),
@@ -97,7 +97,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "Schedule",
         retrying(attempt_timeout=Duration(nanos=1)),
         "template.retry.attempt_timeout",
-        "100 ms",
+        "0.1 s",
     ),
     "bad duration": (
         "Schedule",

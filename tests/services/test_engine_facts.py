@@ -18,6 +18,8 @@ from timerd.model.registers import Control, RegisterKey, control_key
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Cas
 from timerd.services.engine.engine_facts import Facts
+from timerd.services.holding.halted_tasks import HaltedTasks
+from timerd.services.holding.halting import Halting
 from timerd.testing.contracts.build import tasks
 
 PARTITION = Partition(TIME_SCOPE, 0, 0)
@@ -46,7 +48,9 @@ class Restless(MemoryStore):
 
 
 def held() -> Any:  # noqa: ANN401 - as much of a machine as is looked at
-    return SimpleNamespace(queues=tuple, oldest_ms=lambda: None, waiting_rows=0, totals=lambda: Counter(ENDED))
+    return SimpleNamespace(
+        queues=tuple, oldest_standing_ms=lambda _: None, waiting_rows=0, totals=lambda: Counter(ENDED)
+    )
 
 
 @pytest.mark.parametrize("after", ["catalogue", "read"])
@@ -58,7 +62,9 @@ async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> N
     await store.cas([Cas(control_key(PARTITION), None, control.to_bytes())])
     foreign = SimpleNamespace(foreign_rows=lambda: 0)
     deliveries = SimpleNamespace(machine=SimpleNamespace(queue_stats=StatsByQueue()))
-    scheduler = SimpleNamespace(machines=machines, memory=Memory(1 << 20), held=foreign, deliveries=deliveries)
+    memory = Memory(1 << 20)
+    halting = Halting(memory.order_keys, store, HaltedTasks(store, cast(Any, None)).find)
+    parts = SimpleNamespace(machines=machines, memory=memory, held=foreign, deliveries=deliveries, halting=halting)
     time = SimpleNamespace(exact_ms=lambda: 1_000.0, difference_ms=0.0, trusted=True)
-    facts = Facts(store, cast(Any, scheduler), cast(Any, time), ServerConfig())
+    facts = Facts(store, cast(Any, parts), cast(Any, time), ServerConfig())
     assert (await facts.read()).ledger["acked"] == 3

@@ -10,7 +10,7 @@ import pytest
 
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Template
-from timerd.ports import Store
+from timerd.ports import EstimatedTotal, Store
 from timerd.services.engine.estimating import COUNTED_AT_ONCE, FEW_ROWS, MINUTE_MS, Estimating
 
 
@@ -25,6 +25,9 @@ class Kept:
 
     async def estimates(self, *_: object) -> dict[int, int]:
         return {}
+
+    async def estimated(self, *_: object) -> EstimatedTotal:
+        return EstimatedTotal(0, 0)
 
 
 def rows(minutes: list[int], queue: str) -> RowGroup:
@@ -43,7 +46,7 @@ async def test_what_comes_in_pieces_is_counted_as_if_it_came_at_once(piece: int)
         estimating.add(rows(minutes, queue))
         told.update(("n", queue, minute * MINUTE_MS) for minute in minutes)
     in_q = sum(n for (_, queue, _), n in told.items() if queue == "q")
-    assert await estimating.total("n", "q", 0) == in_q
+    assert await estimating.total("n", "q", 0) == (in_q, 0)
     estimating.add(rows([3] * piece, "q"))
     told["n", "q", 3 * MINUTE_MS] += piece
     await estimating.flush()

@@ -20,6 +20,7 @@ from timerd.peer.v1 import inspect_service_pb2, peer_service_pb2, relay_pb2
 from timerd.services.holding.own_machines import OwnMachines
 from timerd.services.peers.peer_wire import TOKEN_HEADER
 from timerd.services.server import REFLECTION_V1
+from timerd.services.transport.front_door import GRPCIO
 from timerd.services.transport.last_line import LastLine
 from timerd.testing import Cluster
 from timerd.testing.cluster import Running
@@ -129,6 +130,8 @@ async def test_empty_messages_of_other_instances_are_answered(running: Running, 
 )
 async def test_a_header_that_is_no_text_leaves_no_trace(running: Running, path: bytes, value: bytes) -> None:
     """The call is answered, or refused."""
+    if running.node.server.door.name != GRPCIO:
+        pytest.skip("it reads frames as grpcio writes them, and the native door hangs up on a path that is no text")
     host, _, port = running.node.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     fields = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path), (b":authority", b"x")]

@@ -59,7 +59,7 @@ async def test_whoever_lost_the_partition_meanwhile_does_not_know_whether_it_was
 async def test_what_a_worker_came_back_with_cannot_be_moved_whoever_is_asked() -> None:
     """Before its partition is held again, and while the next holder has not read the row: it would fire once more."""
     has_it, away = RowKey(1, bytes(16), 0), RowKey(2, bytes(16), 0)
-    still_reads = SimpleNamespace(ask=lambda _: (Asked.UNKNOWN, None), suspend=lambda _: None)
+    still_reads = SimpleNamespace(ask=lambda _: (Asked.UNKNOWN, None), suspend=lambda *_: None)
     held = SimpleNamespace(machines={}, has_lease=lambda key: key == has_it)
     own = OwnMachines(cast(Held, held))
     nobody = HolderAnswer(None)
@@ -80,7 +80,7 @@ def test_a_row_whose_worker_has_extended_its_lease_elsewhere_is_not_free_to_move
     """The lease that the row was carried with is over, and nobody has taken it since: only then would it be carried on
     to the end of the lease as it is by now."""
     suspended: list[bytes] = []
-    waits = SimpleNamespace(ask=lambda _: (Asked.WAITING, None), suspend=suspended.append)
+    waits = SimpleNamespace(ask=lambda _: (Asked.WAITING, None), suspend=lambda digest, _: suspended.append(digest))
     held = SimpleNamespace(machines={PLACE: waits}, has_lease=lambda _: is_with_worker)
     answer = OwnMachines(cast(Held, held)).ask_to_move(AskToMove(PLACE, RowKey(1, bytes(16), 0)))
     assert answer == HolderAnswer(asked)

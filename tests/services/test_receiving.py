@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 
 import pytest
 
+from tests.services.receiving import bucket_of_b, until_workers
 from timerd.client import Client, InvalidTask, ReceivedTask, TaskState, TimerdError, Unavailable
 from timerd.config import ServerConfig
-from timerd.core.cluster.placement import holder_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.services.transport.local_calls import Caller, CallFailure, LocalContext
 from timerd.testing import Cluster, Server
-from timerd.testing.async_server import START
 from timerd.v1 import work_service_pb2 as pb
 
 QUEUE = "mails"
@@ -37,11 +34,6 @@ async def due(client: Client, server: Server, *payloads: bytes) -> list[str]:
     tasks = [await client.schedule(QUEUE, payload, delay=0) for payload in payloads]
     await server.settle()
     return [task.id for task in tasks]
-
-
-async def until_workers(server: Server, count: int) -> None:
-    while server.node.delivery.workers != count:  # noqa: ASYNC110 - it tells nobody
-        await asyncio.sleep(0.001)
 
 
 async def nothing_comes(client: Client) -> bool:
@@ -227,14 +219,6 @@ async def test_a_server_that_goes_away_ends_the_wait() -> None:
         async with Client(server.address, timeout=0.2) as late:
             with pytest.raises(Unavailable):
                 await late.receive(QUEUE, wait=0.5)
-
-
-def bucket_of_b() -> datetime:
-    """The beginning of a bucket that b holds."""
-    bucket_ms = bucket_of(int(START.timestamp() * 1000))
-    while holder_of(Partition(TIME_SCOPE, bucket_ms, 0), "abc") != "b":
-        bucket_ms += BUCKET_MS
-    return datetime.fromtimestamp(bucket_ms / 1000, UTC)
 
 
 async def test_any_instance_gives_and_ends_the_tasks_of_another() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from timerd.core.dispatch import HandCount
 from timerd.core.protocol import Request
-from timerd.core.regulation import Breakers, KnownRules, RuleLimits, Standstills
+from timerd.core.regulation import AdaptiveLimits, Breakers, KnownRules, RuleLimits, Standstills
 from timerd.core.taken import QueueKey
 from timerd.model.errors import QueueShut, StoreUnavailable, Unavailable
 from timerd.model.regulations import Mode, Regulation
@@ -46,7 +46,11 @@ class Rig:
             None,
             self.opened.append,
             lambda: self.boot_ms,
-            Standstills(self.known, Breakers(self.known, lambda _: HandCount(), self.opened.append, "here")),
+            Standstills(
+                self.known,
+                Breakers(self.known, lambda _: HandCount(), self.opened.append, "here"),
+                AdaptiveLimits(self.known, lambda _: HandCount(), self.opened.append),
+            ),
         )
 
 

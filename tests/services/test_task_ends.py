@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from timerd.model.errors import Overloaded, Unavailable
+from timerd.model.errors import Overloaded, StoreUnavailable, Unavailable
 from timerd.model.identity import TaskId
 from timerd.services.calls import task_ends
 from timerd.services.calls.task_ends import TaskEnds
@@ -80,3 +80,33 @@ async def test_more_than_it_has_room_for_are_told_to_come_again(monkeypatch: pyt
     with pytest.raises(Overloaded, match="repeat the call"):
         await ends.wait(TASK, look, 60.0)
     waiting.cancel()
+
+
+async def test_a_store_that_does_not_answer_keeps_nobody_beyond_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_ends, "LOOK_LIMIT_S", 0.01)
+    ends = TaskEnds()
+
+    async def look() -> TaskView:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with asyncio.timeout(60):
+        with pytest.raises(StoreUnavailable, match="The store does not answer"):
+            await ends.wait(TASK, look, 0.01)
+    assert ends.waiting == 0
+
+
+async def test_what_was_heard_before_the_first_look_is_not_waited_for() -> None:
+    """It is known that nothing had ended when the wait was noted, so nobody looks before something is heard."""
+    ends, looks = TaskEnds(), 0
+
+    async def look() -> TaskView:
+        nonlocal looks
+        looks += 1
+        return view(State.ACKED)
+
+    with ends.noted(TASK.digest) as wait:
+        ends.told([TASK.digest])
+        async with asyncio.timeout(30):
+            assert (await ends.until_over(wait, look, 600.0, may_be_over=False)).state is State.ACKED
+    assert looks == 1

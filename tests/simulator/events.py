@@ -177,7 +177,20 @@ class Refused:
     token: int
 
 
-Event = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | Broke | Server | Overdrawn | Fenced | Refused
+@dataclass(frozen=True, slots=True)
+class EndTold:
+    """A delivery says how the task `of` has ended, in the life of this delivery id. `name`: of the task that tells."""
+
+    at_ms: float
+    name: str
+    of: str
+    ended: str
+    outcome: str
+    fire_at_ms: int
+
+
+OfTasks = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | EndTold
+Event = OfTasks | Broke | Server | Overdrawn | Fenced | Refused
 
 
 def shown(event: Event, start_ms: int) -> str:

@@ -177,7 +177,7 @@ class OrderedChecker(Checker):
 
     def _judge_halt(self, task: Known, others: list[Known]) -> None:
         """Of a key of which one task alone may be dead. A redrive that has given it life has it go first."""
-        dying = [each for each in [task, *others] if _may_be_dead(each)]
+        dying = [each for each in [task, *others] if may_be_dead(each)]
         halting = [each for each in dying if each is not task and each.name in self._dead]
         if len(dying) != 1 or not halting:
             return
@@ -194,7 +194,7 @@ class OrderedChecker(Checker):
             self._dead.setdefault(said.name, said.delivery_id)
 
 
-def _may_be_dead(task: Known) -> bool:
+def may_be_dead(task: Known) -> bool:
     return bool(task.given_up) or (task.delivered > 0 and task.wanted.max_attempts < 20)
 
 

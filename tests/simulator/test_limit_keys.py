@@ -12,11 +12,11 @@ import pytest
 
 from tests.simulator.keyed import judged_keyed
 from timerd.core.fairness import KeyedRows, LimitKeys
-from timerd.core.regulation import RuleKeyLimits
+from timerd.core.regulation import RuleKeyLimits, SharedKeyLimits
 
 SEEDS = range(60)
-# In fewer deliveries something else of the key, or of another key, waited for certain.
-JUDGED = 20
+# In so many deliveries at the least something else of the key, or of another key, waited for certain.
+LIMITS, TURNS = 20, 15
 
 
 @pytest.mark.timeout(600)
@@ -26,7 +26,7 @@ def test_no_key_is_above_its_limit_and_each_has_its_turn() -> None:
         verdict, checker = judged_keyed(seed, once=seed % 3 == 0)
         assert not verdict.wrong, f"{verdict.replay}: {verdict.wrong}"
         limits, turns = limits + checker.judged_limits, turns + checker.judged_turns
-    assert (limits >= JUDGED, turns >= JUDGED) == (True, True), (limits, turns)
+    assert (limits >= LIMITS, turns >= TURNS) == (True, True), (limits, turns)
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def in_hand_forgotten() -> Iterator[None]:
 @contextmanager
 def ends_unheard() -> Iterator[None]:
     """Who waits for the end of a delivery of its key is not told."""
-    with patch.object(RuleKeyLimits, "on_less", lambda *_: None):
+    with patch.object(SharedKeyLimits, "on_less", lambda *_: None):
         yield
 
 

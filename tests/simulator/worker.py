@@ -171,7 +171,8 @@ class Worker:
         at = 0
         for n in range(len(deliver.fire_at_ms)):
             size = lengths[n] if len(lengths) > 1 else lengths[0]
-            name, at = deliver.payloads[at : at + size].decode(), at + size
+            payload, at = deliver.payloads[at : at + size], at + size
+            name = self._name_of(payload, deliver.queue, deliver.fire_at_ms[n])
             template = deliver.templates[deliver.template_index[n] if deliver.template_index else 0]
             token = deliver.ack_tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES]
             delivery_id = deliver.delivery_ids[n * DELIVERY_ID_BYTES : (n + 1) * DELIVERY_ID_BYTES]
@@ -195,6 +196,10 @@ class Worker:
                 )
             )
             self._decide(held)
+
+    def _name_of(self, payload: bytes, queue: str, fire_at_ms: int) -> str:
+        """A task is called by its payload."""
+        return payload.decode()
 
     def _confirmed(self, confirmed: pb.SettleConfirmed) -> None:
         """What could not be stored is said again later."""
@@ -300,7 +305,11 @@ class Worker:
         if delay_ms is not None:
             asked.delay_ms = delay_ms
         asked.credits.extend(self._give(1))
+        self._add_result(asked, held)
         self.pipe.send(pb.WorkRequest(settle=asked))
+
+    def _add_result(self, asked: pb.Settle, held: InHand) -> None:
+        """Its tasks keep none."""
 
     def _ask(self, opening: pb.Open) -> None:
         """What it may be sent on this stream."""

@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from pydantic import BaseModel
 
-from timerd.client import Client, InvalidTask, SyncClient, TaskOptions, TaskState
+from timerd.client import CallFailed, Client, InvalidTask, SyncClient, TaskOptions, TaskState
 from timerd.sdk.working.handlers import name_of
 from timerd.tasks import Tasks
 from timerd.testing import Server
@@ -308,6 +308,21 @@ async def test_a_function_is_called_by_a_worker_and_its_caller_gets_what_it_retu
         assert await nothing.call(timeout=5) is None
     task = await sizes.schedule(1, delay=0)
     assert (await client.get(task.id)).result is None
+
+
+async def test_what_cannot_be_json_ends_the_call_at_once(server: Server, tasks: Tasks) -> None:
+    @tasks.task("orders")
+    async def opaque(number: int) -> object:
+        within: list[object] = [number]
+        within.append(within if number else object())
+        return within
+
+    worker = server.worker()
+    worker.include(tasks)
+    async with server.working(worker):
+        for number in (0, 1):
+            with pytest.raises(CallFailed, match=r"DEAD: What .*opaque returned cannot be kept as JSON"):
+                await opaque.call(number, timeout=60)
 
 
 def test_a_client_without_await_is_refused() -> None:

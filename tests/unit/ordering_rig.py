@@ -35,7 +35,7 @@ class Instance:
         self.keys = self.machine.ordered.order_keys
         self.keys.draw(1, 0)
         self._gate = KeyGate(
-            self.keys, lambda _: self.machine.ordered, lambda _: self.known_ms, lambda: self.heard_by_ms
+            self.keys, lambda _: self.machine.ordered, lambda *_: self.known_ms, lambda: self.heard_by_ms
         )
 
     def taken(self, most: int = 100) -> list[RowKey]:

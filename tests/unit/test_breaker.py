@@ -166,4 +166,4 @@ def test_a_queue_whose_breaker_is_taken_away_goes_on() -> None:
     rig.send(20, NOW_MS)
     rig.hand.end("timed_out", 20, NOW_MS, NOW_MS)
     rig.known.heard(CHARGES, Regulation(2))
-    assert (rig.send(9, NOW_MS), rig.hand.watch, rig.breakers.held_back(CHARGES, NOW_MS)) == (9, None, None)
+    assert (rig.send(9, NOW_MS), rig.hand.watches, rig.breakers.held_back(CHARGES, NOW_MS)) == (9, (), None)

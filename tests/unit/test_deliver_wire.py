@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,6 +45,13 @@ def mixed(extras: list[Extra], kinds: list[Template], positions_ms: list[int]) -
         )
     rows = concat(groups)
     return Taken.of(BACKLOG, 42, rows)
+
+
+def test_tasks_of_one_message_may_be_silent_and_keep_results_for_as_long_as_each_says() -> None:
+    kinds = [PLAIN, replace(PLAIN, stall_timeout_ms=5_000), replace(PLAIN, keep_result_ms=7)]
+    deliver = deliver_of(mixed([Extra()] * 3, kinds, [NOW_MS] * 3))
+    each = [deliver.templates[kind] for kind in deliver.template_index]
+    assert [(one.stall_timeout_ms, one.keep_result_ms) for one in each] == [(0, 0), (5_000, 0), (0, 7)]
 
 
 def test_ids_and_tokens_say_where_each_task_lives() -> None:

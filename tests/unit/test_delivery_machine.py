@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
-from timerd.core.dispatch.attempt_ends import WORD_MS
 from timerd.core.dispatch.before_restart import HELD_MS
 from timerd.core.dispatch.delivery_machine import MOST_FAILED, DeliveryMachine
 from timerd.core.dispatch.sentences import SENT_AGAIN
 from timerd.core.dispatch.settlement import Action, Settlement
+from timerd.core.dispatch.stalls import WORD_MS
 from timerd.core.taken import Taken
+from timerd.model.attempts import AttemptEnd, attempts_of
 from timerd.model.identity import encode_id, is_genuine, parse_task_id
+from timerd.model.progress import ProgressReport
 from timerd.model.settle import Outcome
 from timerd.model.task import RetryPolicy, Template
 
@@ -473,16 +475,16 @@ def test_what_would_begin_when_it_is_over_has_expired(machine: DeliveryMachine, 
 def test_what_a_worker_has_said_last_goes_with_its_failure(machine: DeliveryMachine) -> None:
     taken = taken_of(range(2))
     tokens = send(machine, taken)
-    machine.report("default", tokens[:64], "0.1 ")
-    machine.report("default", tokens[:64], "0.4 ")
-    machine.report("other", tokens[64:], "0.9 ")
+    machine.report("default", tokens[:64], ProgressReport("0.1 "), NOW_MS)
+    machine.report("default", tokens[:64], ProgressReport("0.4 "), NOW_MS)
+    machine.report("other", tokens[64:], ProgressReport("0.9 "), NOW_MS)
     settled = machine.settle("default", Action.NACK, tokens, NOW_MS + 10, None, "no")
     assert [again.progress for again in settled.again] == ["0.4 ", ""]
 
 
 def test_it_is_not_lost_where_another_stream_takes_over(machine: DeliveryMachine) -> None:
     tokens = send(machine, taken_of(range(2)))
-    machine.report("default", tokens[64:], "0.4 ")
+    machine.report("default", tokens[64:], ProgressReport("0.4 "), NOW_MS)
     machine.resume(2, tokens[64:], NOW_MS + 1)
     assert [machine.progress_of(key) for key in keys_of(taken_of(range(2)))] == ["", "0.4 "]
 
@@ -491,5 +493,88 @@ def test_what_an_earlier_attempt_says_is_not_that_of_the_later_one(machine: Deli
     old = tokens_of(taken_of([1]))
     newer = taken_of([1], version=1, position_ms=NOW_MS + 5)
     send(machine, newer, worker=2, now_ms=NOW_MS + 5)
-    machine.report("default", old, "0.4 ")
+    machine.report("default", old, ProgressReport("0.4 "), NOW_MS)
     assert machine.progress_of(keys_of(newer)[0]) == ""
+
+
+STALLING = Template("default", "mail", retry=RetryPolicy(max_attempts=1), stall_timeout_ms=1_000)
+
+
+def ends_at(machine: DeliveryMachine, now_ms: int) -> list[AttemptEnd]:
+    machine.check()
+    return [AttemptEnd(attempts_of(each.history)[-1].end) for each in machine.tick(now_ms)[0].dead_letters]
+
+
+def test_a_handler_that_says_nothing_stalls_however_often_its_lease_is_extended(machine: DeliveryMachine) -> None:
+    """The first two seconds after it are for what its worker says. A task that may be silent goes on."""
+    tokens = send(machine, taken_of([1], STALLING)) + send(machine, taken_of([2], FEW))
+    assert machine.extend(1, tokens, NOW_MS + 900).lost == []
+    assert ends_at(machine, NOW_MS + 900 + WORD_MS) == []
+    assert ends_at(machine, NOW_MS + 1_000 + WORD_MS) == [AttemptEnd.STALLED]
+    assert machine.extend(1, tokens, NOW_MS + 1_000 + WORD_MS).lost == [tokens[:64]]
+
+
+def test_what_it_says_counts_from_when_it_said_it(machine: DeliveryMachine) -> None:
+    """Also to begin is a word, which leaves what was said before. What is said again is none, nor what comes late."""
+    taken = taken_of([1], STALLING)
+    tokens = send(machine, taken)
+    machine.report("default", tokens, ProgressReport("0.1 ", age_ms=100), NOW_MS + 900)
+    for age_ms in (1_900, 2_100):
+        machine.report("default", tokens, ProgressReport("", age_ms), NOW_MS + 2_800)
+        machine.extend(1, tokens, NOW_MS + 2_800)
+    assert machine.progress_of(keys_of(taken)[0]) == "0.1 "
+    assert ends_at(machine, NOW_MS + 1_800 + WORD_MS) == []
+    assert ends_at(machine, NOW_MS + 1_900 + WORD_MS) == [AttemptEnd.STALLED]
+
+
+def test_a_worker_that_is_silent_has_lost_its_lease_and_not_stalled(machine: DeliveryMachine) -> None:
+    send(machine, taken_of([1], replace(STALLING, stall_timeout_ms=LEASE_MS - WORD_MS)))
+    assert ends_at(machine, NOW_MS + LEASE_MS) == [AttemptEnd.LEASE_ENDED]
+
+
+def test_who_takes_over_a_delivery_has_what_its_handler_has_said(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of([1, 2], STALLING))
+    machine.report("default", tokens[64:], ProgressReport("0.4 "), NOW_MS + 500)
+    machine.resume(2, tokens[64:], NOW_MS + 600)
+    assert ends_at(machine, NOW_MS + 1_000 + WORD_MS) == [AttemptEnd.STALLED]
+    assert machine.in_flight == 1
+    assert ends_at(machine, NOW_MS + 1_500 + WORD_MS) == [AttemptEnd.STALLED]
+
+
+class Kept:
+    """Who hears that a worker has what another one has ended."""
+
+    def __init__(self) -> None:
+        self.until_ms: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return 1
+
+    def hold(self, digest: bytes, until_ms: int) -> None:
+        self.until_ms[digest] = until_ms
+
+
+@pytest.mark.parametrize("action", [Action.ACK, Action.REJECT])
+def test_who_has_it_from_before_a_crash_ends_it_and_the_one_that_was_sent_it_since_keeps_its_key(
+    machine: DeliveryMachine, action: Action
+) -> None:
+    """Rule O7: both are at the task, and nothing else of its key may start."""
+    kept = Kept()
+    machine.on_older_ack(kept)
+    taken = taken_of([1, 2], token=7)
+    mine = send(machine, taken)
+    before = tokens_of(taken_of([1], token=6))
+    settlement = machine.settle("default", action, before, NOW_MS + 10, None, "")
+    assert len(settlement.acked or settlement.ended or settlement.dead) == 1
+    assert kept.until_ms == {taken.digests[0]: NOW_MS + LEASE_MS}
+    machine.settle("default", action, mine[64:], NOW_MS + 20, None, "")
+    assert list(kept.until_ms) == [taken.digests[0]], "its own word keeps nobody waiting"
+
+
+def test_a_reject_of_an_earlier_attempt_changes_nothing(machine: DeliveryMachine) -> None:
+    kept = Kept()
+    machine.on_older_ack(kept)
+    send(machine, taken_of([1], version=1))
+    settlement = machine.settle("default", Action.REJECT, tokens_of(taken_of([1])), NOW_MS, None, "")
+    assert settlement.refused == {0: SENT_AGAIN}
+    assert kept.until_ms == {}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tests.unit.partition_rig import HERE, NOW_MS, QUEUE, hot, key, rows
+from timerd.core.dispatch.deliveries import Deliveries
 from timerd.core.dispatch.in_hand_gate import InHandGate
 from timerd.core.gates import DueBatch
 from timerd.core.partition.holding import Asked
@@ -55,3 +56,13 @@ def test_the_row_where_that_delivery_waits_is_no_repeat() -> None:
     taken = machine.take(QUEUE, 100, NOW_MS, gates=[InHandGate(a_worker_has_it)])
     assert taken is not None
     assert taken.rows.keys() == [FIRST]
+
+
+def test_what_went_to_a_backlog_before_keeps_nothing_that_goes_later() -> None:
+    """Its backlog may have refused it, and this is the row that was written in its place: ended as requeued to where
+    the first one was, the task would be nowhere."""
+    deliveries = Deliveries.none()
+    deliveries.offloading().judge(DueBatch(Taken.of(ELSEWHERE.partition, 1, rows(FIRST)), 0, 0), NOW_MS)
+    later = DueBatch(Taken.of(HERE, 1, rows(FIRST)), 0, 0)
+    deliveries.offloading().judge(later, NOW_MS)
+    assert later.fates == {}

@@ -11,7 +11,7 @@ import numpy as np
 from timerd.core.due_queue.due_queue import LARGEST_MERGE_BYTES, LARGEST_MERGE_ROWS, MERGE_ROWS, MERGE_RUNS, DueQueue
 from timerd.core.taken import QueueKey
 from timerd.model.rows import PREFIX, ROW, RowGroup
-from timerd.model.task import Template
+from timerd.model.task import Extra, Template
 
 
 class Marked(RowGroup):
@@ -72,3 +72,18 @@ def test_so_are_runs_of_large_payloads() -> None:
         due.add(page(number, rows, payload_bytes))
     assert longest_run(due) == 2 * rows
     due.check()
+
+
+def test_a_take_has_the_tables_of_its_own_rows_only() -> None:
+    """The tasks of schedules: a template and a note each. Who delivers one looks at all that its group has."""
+    due, count = DueQueue(), 500
+    columns = np.zeros(count, ROW)
+    columns["position_ms"], columns["index"] = np.arange(count), np.arange(count)
+    columns["template"], columns["extra"] = np.arange(count), np.arange(count) + 1
+    templates = [Template("default", "mails", expire_at_ms=1_000 + n) for n in range(count)]
+    extras = [Extra(occurrence=f"{n}") for n in range(count)]
+    due.add(RowGroup(columns, np.frombuffer(bytes(12), PREFIX), templates, b"", extras))
+    taken = due.take(QueueKey("default", "mails"), 3, count)
+    assert taken is not None
+    assert (taken.templates, taken.extras) == (templates[:3], extras[:3])
+    assert [taken.extra_of(row).occurrence for row in range(3)] == ["0", "1", "2"]

@@ -33,7 +33,7 @@ from timerd.core.protocol import (
     withdraw,
     withdraw_many,
 )
-from timerd.core.protocol.side_by_side import side_by_side
+from timerd.core.protocol.joined_procedures import side_by_side
 from timerd.model.errors import StoreUnavailable, Unavailable
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition

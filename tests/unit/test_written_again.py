@@ -195,3 +195,33 @@ def test_a_retry_that_is_written_again_never_goes_where_its_attempt_has_waited_b
     run(world, insert_carried(Append(((HERE, row(retried)),)), START_MS))
     [found] = done(world.store.find(HERE, [(retried.key.position_ms, TASK.digest)]))
     assert [mark.value for mark in found.marks] == [b"%d" % (waited.key.position_ms + 1)]
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.ACKED, Outcome.PARKED])
+def test_what_was_written_again_and_ended_as_requeued_to_the_first_row_is_found_there(outcome: Outcome | None) -> None:
+    """A worker had the first one when the other was due, so the way leads back to it."""
+    world = one_of_several()
+    again = Place(NEXT, FIRST.key._replace(position_ms=NEXT.bucket_ms + 500))
+    backlog = Place(HERE._replace(scope=TASK.scope), FIRST.key)
+    places = [FIRST, again, *([backlog] if outcome is Outcome.PARKED else [])]
+    done(world.store.append([Append(tuple((place.partition, row(place)) for place in places))]))
+    done(
+        world.store.mark(
+            [
+                Mark(
+                    (backlog if outcome is Outcome.PARKED else FIRST).partition,
+                    FIRST.key,
+                    MarkKind.FORWARD,
+                    b"%d" % again.key.position_ms,
+                )
+            ]
+        )
+    )
+    back = Carry(again.key, CarryReason.GUARD, HERE, FIRST.key.position_ms, 0)
+    ended = settle_entries([(again.key, Outcome.CARRIED)])
+    done(world.store.settle([SettleRecord(NEXT, 1, 0, ended, (back,))]))
+    if outcome is not None:
+        done(world.store.settle([SettleRecord(HERE, 1, 1, settle_entries([(FIRST.key, outcome)]), ())]))
+    here = run(world, locate(TASK))
+    assert here.place == (backlog if outcome is Outcome.PARKED else FIRST)
+    assert here.ending.outcome is (Outcome.ACKED if outcome is Outcome.ACKED else None)

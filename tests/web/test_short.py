@@ -75,6 +75,34 @@ async def test_what_curl_says_of_a_body_by_itself_is_not_kept(rig: Rig) -> None:
     assert ("content_type" in shown, "payload" in shown, shown["payload_base64"]) == (False, False, "/wA=")
 
 
+async def test_a_call_is_answered_with_what_its_worker_says(rig: Rig) -> None:
+    calling = asyncio.create_task(post(rig, "/v1/queues/teas/call?timeout=60s", b"1 2 3", {"Idempotency-Key": "one"}))
+    [got] = await receive(rig, query="max=1&wait=60s")
+    said = {"ack_token": got["ack_token"], "result": "6", "keep_result": got["keep_result"]}
+    assert (await post_json(rig, "/v1/finish", said)).json["finished"] == 1
+    ended = (await calling).json
+    assert (ended["task_id"], ended["state"], ended["has_ended"]) == (got["task_id"], "acked", True)
+    assert ended["result"]["value"] == "6"
+    for timeout in ("60s", "5s"):
+        again = await post(rig, f"/v1/queues/teas/call?timeout={timeout}", b"1 2 3", {"Idempotency-Key": "one"})
+        assert again.json["task_id"] == ended["task_id"]
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "said"),
+    [
+        ("timeout=61s", {}, "timeout is 61 s: use 0 to 60 s"),
+        ("timeout=soon", {}, "timeout is 'soon'"),
+        ("timeout=1s", {"Timerd-Key": "tea"}, "The task of a call has no key"),
+        ("in=3s", {}, "'in' is no parameter of this route"),
+    ],
+)
+async def test_what_is_wrong_with_a_call_is_said(rig: Rig, query: str, headers: dict[str, str], said: str) -> None:
+    wrong = await post(rig, f"/v1/queues/teas/call?{query}", b"x", headers)
+    assert (wrong.status, said in wrong.json["message"]) == (400, True), wrong.json
+    assert [task async for task in rig.server.client().list(queue="teas")] == []
+
+
 async def test_a_get_that_waits_is_answered_once_the_task_has_ended(rig: Rig) -> None:
     path = f"/v1/tasks/{(await post(rig, HOUR, b'x')).json['task_id']}"
     assert (await rig.caller.ask("GET", f"{path}?wait=10ms")).json["state"] == "pending"
@@ -129,6 +157,23 @@ async def test_who_has_a_task_that_is_cancelled_is_told_when_it_extends(rig: Rig
     assert (await waiting).json == {"outcome": "already_fired"}
     wrong = await rig.caller.ask("DELETE", f"{path}?wait=61s")
     assert (wrong.status, "wait is 61 s: use 0 to 60 s" in wrong.json["message"]) == (400, True)
+
+
+async def test_who_extends_says_how_far_it_has_come(rig: Rig) -> None:
+    """Where a task may not be silent it is told so. A customer that is to wait is held by its key."""
+    path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=0s&stall_timeout=30s', b'x')).json['task_id']}"
+    [received] = await receive(rig, query="wait=5s")
+    assert received["stall_timeout"] == "30s"
+    token = received["ack_token"]
+    said = {"ack_token": token, "progress": 0.5, "cursor": "page 17"}
+    assert (await post_json(rig, "/v1/extend", said)).json == {"lost": []}
+    assert (await rig.caller.ask("GET", path)).json["progress"]["fraction"] == 0.5
+    for wrong in ({"progress": "half"}, {"progress": 0.5, "cursor": 17}, {"progress": 2}):
+        assert (await post_json(rig, "/v1/extend", {"ack_token": token, **wrong})).status == 400
+    held = {"ack_token": token, "outcome": "throttled", "after": "5s", "by_key": True}
+    assert (await post_json(rig, "/v1/finish", {**held, "by_key": "yes"})).status == 400
+    assert (await post_json(rig, "/v1/finish", {**held, "limit": "stripe"})).status == 400
+    assert (await post_json(rig, "/v1/finish", held)).json["finished"] == 1
 
 
 async def test_a_task_is_moved_and_cancelled_by_id_and_by_key(rig: Rig) -> None:
@@ -300,3 +345,9 @@ async def test_the_openapi_document_has_every_method_and_leads_nowhere_else(rig:
     schedule = document["components"]["schemas"]["timerd.v1.ScheduleRequest"]["properties"]
     assert schedule["fireTime"] == {"type": "string", "format": "date-time"}
     assert schedule["payload"]["contentEncoding"] == "base64"
+
+
+async def test_a_task_says_where_its_end_makes_another_one(rig: Rig) -> None:
+    path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=1h&on_end=ends', b'x')).json['task_id']}"
+    assert (await rig.caller.ask("GET", path)).json["on_end"] == "ends"
+    assert (await post(rig, f"{TEAS}?in=1h&on_end=two%20words", b"x")).status == 400

@@ -228,7 +228,7 @@ async def test_who_asks_for_a_pause_gets_it_and_no_attempt_is_used_up(server_of:
         assert state_of(server) is TargetState.THROTTLED
         waiting = (await client.get(task.id)).waiting_for
         assert waiting is not None
-        assert "A handler was throttled, so nothing of the queue 'mails' starts before" in waiting.description
+        assert f"The webhook of its queue 'mails' has asked for a pause: HTTP {status}" in waiting.description
         before, receiver.answer = len(receiver.got), accept
         await server.advance(seconds=1)
         await receiver.until(before + 1)
@@ -312,7 +312,9 @@ async def test_a_target_that_fails_is_left_in_peace(server_of: ServerOf, caplog:
             await client.schedule("mails", b"%d" % number, delay=1)
         await server.advance(seconds=1)
         assert (len(receiver.got), state_of(server)) == (5, TargetState.OPEN)
-        assert "the webhook target of default/mails is open: HTTP 500" in caplog.text
+        assert (
+            "the webhook target of default/mails fails, so its tasks wait, then one is tried: HTTP 500" in caplog.text
+        )
         receiver.answer = accept
         # One is tried first.
         await receiver.until(6)

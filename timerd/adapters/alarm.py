@@ -28,7 +28,8 @@ _LOOK_EVERY_MS = 1_000.0
 
 
 class AnyAlarm(Protocol):
-    """Rings once, at or after the instant that was set last."""
+    """Rings once, at or after the instant that was set last, and never again once it is closed: a round of delivery may
+    still be under way then."""
 
     def listen(self, ring: Callable[[], None]) -> None: ...
 
@@ -81,6 +82,8 @@ class TimerfdAlarm:
         self._ring = ring
 
     def set(self, at_ms: float) -> None:
+        if self._file < 0:
+            return
         self._at_ms = at_ms
         # The kernel's clock first: put off between the two, the thread sets it too early, which does no harm.
         since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
@@ -120,17 +123,24 @@ class LoopAlarm:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._at_ms = 0.0
+        self._is_closed = False
 
     def listen(self, ring: Callable[[], None]) -> None:
         self._ring = ring
 
     def set(self, at_ms: float) -> None:
-        self.close()
+        if self._is_closed:
+            return
+        self._cancel()
         self._at_ms = at_ms
         wait_ms = min(max(0.0, wait_of(at_ms - self._now_ms())), _LOOK_EVERY_MS)
         self._timer = self._loop.call_later(wait_ms / 1000, self._rang)
 
     def close(self) -> None:
+        self._is_closed = True
+        self._cancel()
+
+    def _cancel(self) -> None:
         if self._timer:
             self._timer.cancel()
 

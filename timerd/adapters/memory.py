@@ -29,6 +29,7 @@ from timerd.ports import (
     DeadLetter,
     Entry,
     EntryKey,
+    EstimatedTotal,
     Found,
     Look,
     Looked,
@@ -117,7 +118,7 @@ class MemoryStore:
         """Keeps what is there already; returns the source of what is stored now."""
         at = partition.scope, partition.bucket_ms
         entry = self._buckets.get(at) or BucketEntry(*at, 1, finishing=False, finished=False)
-        self._buckets[at] = replace(entry, shard_count=max(entry.shard_count, partition.shard + 1))
+        self._buckets[at] = entry.with_shard(partition.shard)
         self._dropped.discard(at)
         stored = self._partitions[partition]
         order = np.argsort(group.columns["position_ms"], kind="stable")
@@ -207,7 +208,7 @@ class MemoryStore:
         self._partitions.pop(partition, None)
         place = (partition.scope, partition.bucket_ms)
         entry = self._buckets.get(place)
-        if entry is not None and entry.finished and partition.shard == entry.shard_count - 1:
+        if entry is not None and entry.finished and partition.shard == entry.last_shard:
             self._dropped.add(place)
 
     async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
@@ -252,6 +253,10 @@ class MemoryStore:
             if space == namespace and queue in ("", name) and lo_ms <= minute_ms < hi_ms:
                 out[minute_ms] += count
         return dict(out)
+
+    async def estimated(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> EstimatedTotal:
+        counts = await self.estimates(namespace, queue, lo_ms, hi_ms)
+        return EstimatedTotal(sum(counts.values()), len(counts))
 
     async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         return [self._cas(change) for change in changes]

@@ -27,12 +27,18 @@ def zone_names() -> frozenset[str]:
     return frozenset(files("tzdata").joinpath("zones").read_text(encoding="utf-8").split())
 
 
+def _near(name: str) -> list[str]:
+    """What may be meant. In Etc/GMT+1 the sign says the opposite of what people mean by GMT+1."""
+    names = {each.casefold(): each for each in zone_names() if not each.startswith("Etc/GMT")}
+    return [names[each] for each in get_close_matches(name.strip().casefold(), names, n=3)]
+
+
 @lru_cache(maxsize=1024)
 def zone(name: str) -> ZoneInfo:
     """One object for each name, by whose identity what is computed of it is kept. Raises UnknownZone, with names that
     are near."""
     if name not in zone_names():
-        near = get_close_matches(name, zone_names(), n=3)
+        near = _near(name)
         hint = f"did you mean {' or '.join(near)}?" if near else "give one such as Europe/Berlin or UTC."
         raise UnknownZone(f"There is no time zone {name[:64]!r} in tzdata {tzdata_version()}: {hint}", "zone")
     with files("tzdata.zoneinfo").joinpath(*name.split("/")).open("rb") as data:

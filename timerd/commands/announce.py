@@ -10,6 +10,7 @@ from timerd.commands.call import CommandCall, online
 from timerd.commands.cluster import bucket_start
 from timerd.commands.partition import parse_bucket
 from timerd.commands.times import iso_of
+from timerd.model.counted import counted
 
 
 async def announce(
@@ -37,7 +38,7 @@ async def announce(
 def _told(start: str, shard_count: int) -> str:
     if shard_count == 1:
         return f"The bucket of {start} has 1 shard: one instance fires all of it."
-    return f"The bucket of {start} has {shard_count} shards."
+    return f"The bucket of {start} has {counted(shard_count, 'shard')}."
 
 
 def register(app: typer.Typer) -> None:

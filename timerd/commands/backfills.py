@@ -87,7 +87,7 @@ async def cancel_backfill(call: CommandCall, schedule_id: ScheduleId, backfill_i
 
 def _sentence(each: Backfill) -> str:
     total = f"{each.total:,}" if each.total_is_exact else f"more than {each.total:,}"
-    return f"{each.state.name.lower()}, {each.created:,} of {total} tasks created."
+    return f"{each.state.name.lower()}, {each.created:,} of {total} task{'' if total == '1' else 's'} created."
 
 
 def _record(each: Backfill) -> OutputRecord:

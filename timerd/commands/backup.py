@@ -13,6 +13,7 @@ from timerd.commands import options
 from timerd.commands.failures import CommandFailure, WrongInput, check_platform
 from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.model.backup_contents import BackupContents
@@ -128,7 +129,8 @@ def _explain(place: Path, kept: BackupContents) -> None:
 
 
 def _said(kept: BackupContents) -> str:
-    return f"{kept.rows:,} rows and {kept.dead_letters:,} dead letters in {kept.size_bytes:,} bytes"
+    rows, dead_letters = counted(kept.rows, "row"), counted(kept.dead_letters, "dead letter")
+    return f"{rows} and {dead_letters} in {counted(kept.size_bytes, 'byte')}"
 
 
 def register(app: typer.Typer) -> None:

@@ -13,16 +13,16 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from timerd.commands import options
-from timerd.commands.failures import Unreachable, WrongInput, failure_of
+from timerd.commands.failures import CommandFailure, Unreachable, WrongInput, failure_of
 from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
-from timerd.commands.recent_ids import IdSource, remember, whole_id
+from timerd.commands.recent_ids import IdSource, remember, unknown_part, whole_id
 from timerd.commands.times import parse_span
 from timerd.commands.watch import Round, checked_seconds, repeat_below, repeat_in_place
 
@@ -82,6 +82,8 @@ class CommandCall:
     out: Output
     bar: Bar
     _open: AsyncExitStack
+    # What was typed for ids, and is none that was shown.
+    _unknown: list[str] = field(default_factory=list)
 
     async def connect(self) -> Client:
         await _knock(self.endpoint)
@@ -89,7 +91,14 @@ class CommandCall:
 
     def whole_id(self, text: str) -> str:
         """The id that this user was shown and has this part; the text itself where none has. Raises WrongInput."""
-        return whole_id(self._source, text)
+        found = whole_id(self._source, text)
+        if found == text:
+            self._unknown.append(text)
+        return found
+
+    def not_found(self) -> str:
+        """What to say where the server knows no task by an id that was typed; empty: no more than the server says."""
+        return " ".join(filter(None, map(unknown_part, self._unknown)))
 
     def remember(self) -> None:
         """Ids that were shown, so that a part of one names it."""
@@ -111,6 +120,8 @@ def _common(
     timeout: options.Timeout = "10s",
 ) -> Endpoint:
     timeout_s = parse_span(timeout).total_seconds()
+    if timeout_s <= 0:
+        raise WrongInput(f"--timeout is {timeout}: give more than 0, for example 10s.")
     return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s)
 
 
@@ -155,6 +166,11 @@ def _address(server: str) -> str:
 def online(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """The command as typer takes it, with the options of every command that speaks to a server."""
     return _with_options(command, form_of_one, _once)
+
+
+def showing(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """As `online`, for commands that only show, and are asked once: with --output."""
+    return _with_options(command, form_of_listing, _once)
 
 
 def listing(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
@@ -238,13 +254,15 @@ async def _call(
     """`bar` None: one that is never shown."""
     from timerd.client import TimerdError
 
-    try:
-        async with AsyncExitStack() as opened:
-            call = CommandCall(endpoint, out, bar or Bar(""), opened)
-            opened.callback(call.remember)
+    async with AsyncExitStack() as opened:
+        call = CommandCall(endpoint, out, bar or Bar(""), opened)
+        opened.callback(call.remember)
+        try:
             await command(call, **given)
-    except TimerdError as error:
-        raise failure_of(error, endpoint.server) from error
+        except TimerdError as error:
+            if error.code == "NOT_FOUND" and (sentence := call.not_found()):
+                raise CommandFailure(f"{error} {sentence}") from error
+            raise failure_of(error, endpoint.server) from error
 
 
 @asynccontextmanager

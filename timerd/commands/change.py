@@ -71,7 +71,9 @@ async def cancel(
     call.out.many(records, (Column(name, Kind.ID), *_TOLD), "")
     alive = sum(outcome.name not in _NO_DELIVERY_STARTS for _, outcome in outcomes)
     if alive:
-        raise CommandFailure(f"{alive} of {len(outcomes)} were not cancelled.")
+        is_unknown = any(outcome.name == "NOT_FOUND" for _, outcome in outcomes)
+        unknown = f" {sentence}" if is_unknown and (sentence := call.not_found()) else ""
+        raise CommandFailure(f"{alive} of {len(outcomes)} were not cancelled.{unknown}")
 
 
 def _meaning(outcome: CancelOutcome) -> str:

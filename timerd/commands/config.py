@@ -11,7 +11,7 @@ import typer
 from timerd.commands import options
 from timerd.commands.call import form_of_listing
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Form, Output
+from timerd.commands.output import Output
 from timerd.commands.table import Column, Kind
 
 if TYPE_CHECKING:
@@ -60,7 +60,10 @@ def show(
 
 @_group.command("check")
 def check(
-    config: options.ConfigFile = None, settings: options.SettingsOption = None, json: options.Json = False
+    config: options.ConfigFile = None,
+    settings: options.SettingsOption = None,
+    json: options.Json = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Check whether `timerd serve` would accept the settings.
 
@@ -68,12 +71,12 @@ def check(
     """
     from timerd.commands.settings import load
 
-    out = Output(Form.of(json))
+    out = Output(form_of_listing(json, output))
     try:
         loaded = load(config, os.environ, pairs=settings or ())
         _check_whole(loaded.config)
     except WrongInput as error:
-        if json:
+        if out.as_json:
             out.one({"ok": False, "problems": getattr(error, "problems", [str(error)])}, "")
         raise
     given = sum(origin != "default" for origin in loaded.origins.values())

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import CommandCall, listing, online
+from timerd.commands.call import CommandCall, form_of_listing, listing, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import OutputRecord, labels_shown, payload_fields
+from timerd.commands.output import Output, OutputRecord, labels_shown, payload_fields
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown, shown_twice
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.client import Cycle, Rebalance
@@ -94,7 +95,7 @@ async def create(
         places=place or [],
         labels=labels,
     )
-    call.out.one(_record(made), f"{made.id}: {made.slots:,} slots, {_next_shown(made)}.")
+    call.out.one(_record(made), f"{made.id}: {counted(made.slots, 'slot')}, {_next_shown(made)}.")
 
 
 async def list_cycles(
@@ -120,7 +121,7 @@ async def show(call: CommandCall, cycle_id: CycleId) -> None:
         "places": ", ".join(found.places),
         "next_slot": shown_twice(found.next_slot) if found.next_slot is not None else "",
         "largest": f"slot {largest.slot} with {largest.weight:,g}" if largest is not None else "",
-        "costs": f"of {len(found.costs):,} slots that were filled; --json shows each",
+        "costs": f"of {counted(len(found.costs), 'slot')} that were filled; --json shows each",
     }
     call.out.details(record, {**record, **words})
 
@@ -168,14 +169,14 @@ async def put(
     """Make members of a cycle whose members timerd keeps."""
     client = await call.connect()
     members = await client.cycles.put(cycle_id, keys, weights=[weight] * len(keys), place=place)
-    call.out.one({"cycle_id": cycle_id, "members": members}, f"{members:,} are members.")
+    call.out.one({"cycle_id": cycle_id, "members": members}, f"{counted(members, 'key', 'are')} members.")
 
 
 async def remove(call: CommandCall, cycle_id: CycleId, keys: MemberKeys, place: OfPlace = "") -> None:
     """Remove members: nothing of them starts any more."""
     client = await call.connect()
     await client.cycles.remove(cycle_id, keys, place=place)
-    call.out.one({"cycle_id": cycle_id, "removed": len(keys)}, f"{len(keys):,} are no members.")
+    call.out.one({"cycle_id": cycle_id, "removed": len(keys)}, f"{counted(len(keys), 'key', 'were')} removed.")
 
 
 async def rebalance(
@@ -249,12 +250,18 @@ def sql(
     place: Annotated[
         list[str] | None, typer.Option("--place", help="A place of the cycle; repeat it for each, in their order.")
     ] = None,
+    json: options.Json = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Print the SQL by which a database finds the members of a slot."""
+    out = Output(form_of_listing(json, output))
     if dialect not in _DIALECTS:
         raise WrongInput(f"{dialect!r} is not a dialect: allowed are {', '.join(_DIALECTS)}.")
     packed = rf"replace({key}, '\', '\\')::bytea" if text else f"{key}::text::bytea"
-    typer.echo(_DIALECTS[dialect].format(table=table, key=key, bytes=packed) + _selects(table, key, place or []) + ";")
+    made = _DIALECTS[dialect].format(table=table, key=key, bytes=packed)
+    select = f"{_selects(table, key, place or [])};"
+    record = {"dialect": dialect, "table": table, "key": key, "places": place or [], "ddl": made, "select": select}
+    out.one(record, made + select)
 
 
 def _selects(table: str, key: str, places: list[str]) -> str:

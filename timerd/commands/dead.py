@@ -14,6 +14,7 @@ from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment
 from timerd.model.attempts import gist_of
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.client import DeadLetter
@@ -82,7 +83,7 @@ async def redrive(
     call.bar.begin("redriving")
     redriven = await client.redrive(ids, queue=queue, start=start, end=end, max_redriven=limit)
     record = {"redriven": int(redriven), "missing": list(redriven.missing), "refused": dict(redriven.refused)}
-    call.out.one(record, f"{int(redriven):,} {'task lives' if redriven == 1 else 'tasks live'} again.")
+    call.out.one(record, f"{counted(int(redriven), 'task', 'live')} again.")
     if redriven.refused:
         first, sentence = next(iter(redriven.refused.items()))
         raise CommandFailure(f"{len(redriven.refused)} cannot live again, as {first!r}: {sentence}")
@@ -111,14 +112,15 @@ async def purge_dead(
     call.bar.begin("purging" if force else "counting")
     purged = await client.purge_dead_letters(queue, start=start, end=end, force=force)
     record = {"purged": int(purged), "staying": purged.staying, "dry_run": purged.dry_run}
-    stay = f" {purged.staying:,} stay, for their ordering keys stand still (timerd keys)." if purged.staying else ""
+    staying = counted(purged.staying, "dead letter", "stay")
+    stay = f" {staying}, because ordering keys stand still (timerd keys)." if purged.staying else ""
     if not int(purged):
         said = "There are none to remove."
     elif purged.dry_run:
         how = "add --force" if queue or since or until else "give --queue, --from or --to, and --force,"
-        said = f"{int(purged):,} dead letters would be removed. Nothing was: {how} to remove them."
+        said = f"{counted(int(purged), 'dead letter')} would be removed. Nothing was: {how} to remove them."
     else:
-        said = f"{int(purged):,} dead letters were removed."
+        said = f"{counted(int(purged), 'dead letter', 'were')} removed."
     call.out.one(record, said + stay)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, showing
 from timerd.commands.doctor_cluster import cluster_findings, cluster_of, cluster_record, cluster_rows
 from timerd.commands.failures import CommandFailure
 from timerd.commands.times import iso_of, shown, shown_span
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.v1.timer_service_pb2 import GetServerInfoResponse, Ledger
@@ -35,13 +36,13 @@ def findings(info: GetServerInfoResponse, now: datetime) -> Iterator[str]:
             f"The clock is not trusted (wall clock less engine clock: {info.clock_offset_ms} ms), so nothing fires: "
             "let NTP or chrony set the clock; the server goes on by itself after 30 s of stability."
         )
-    if info.ledger.unexplained:
+    if unexplained := info.ledger.unexplained:
         yield (
-            f"{info.ledger.unexplained} tasks ended in a way that the ledger cannot explain: keep the data folder and "
+            f"{counted(unexplained, 'task')} ended in a way that the ledger cannot explain: keep the data folder and "
             "report it."
         )
-    if surplus(info.ledger) > 0:
-        yield f"The ledger does not balance: {surplus(info.ledger)} more tasks ended than were stored. Report it."
+    if (more := surplus(info.ledger)) > 0:
+        yield f"The ledger does not balance: {counted(more, 'more task')} ended than were stored. Report it."
     if info.disk_free_bytes < _DISK_FREE_BYTES:
         yield f"Only {_mib(info.disk_free_bytes)} of disk are free: make room, or shorten `serve --keep-history`."
     if info.memory_budget_bytes and info.memory_used_bytes > _MEMORY_SHARE * info.memory_budget_bytes:
@@ -94,8 +95,9 @@ def quantile_ms(bounds_ms: Sequence[float], counts: Sequence[int], share: float)
 def record_of(info: GetServerInfoResponse, wrong: list[str]) -> dict[str, Any]:
     ledger = {name: getattr(info.ledger, name) for name in ("inserted", *_ENDS)}
     plain = (
-        "version", "store", "durability", "clock_trusted", "clock_offset_ms", "disk_free_bytes", "disk_used_bytes",
-        "memory_used_bytes", "memory_budget_bytes", "partitions_open", "loaded", "in_flight", "workers",
+        "version", "front_door", "store", "durability", "clock_trusted", "clock_offset_ms", "disk_free_bytes",
+        "disk_used_bytes", "memory_used_bytes", "memory_budget_bytes", "partitions_open", "loaded", "in_flight",
+        "workers",
     )  # fmt: skip
     oldest = iso_of(info.oldest_due_time.ToDatetime(UTC)) if info.HasField("oldest_due_time") else None
     return {
@@ -123,12 +125,14 @@ def rows_of(info: GetServerInfoResponse) -> dict[str, str]:
     p50, p99 = (lateness_quantile_ms(info, share) for share in (0.5, 0.99))
     return {
         "version": f"{info.version}, up {shown_span(info.uptime.ToTimedelta())}",
+        # A server of an older release does not say.
+        "front door": info.front_door or "not known",
         "store": info.store,
         "durability": info.durability,
         "clock": f"{trusted}, wall less engine {info.clock_offset_ms} ms",
         "disk": _disk(info),
         "memory": f"{_mib(info.memory_used_bytes)} of {_mib(info.memory_budget_bytes)}",
-        "tasks": f"{info.loaded:,} loaded, {info.in_flight:,} in flight, {info.workers} workers",
+        "tasks": f"{info.loaded:,} loaded, {info.in_flight:,} in flight, {counted(info.workers, 'worker')}",
         "oldest due": oldest,
         "lateness": "no delivery yet" if p50 is None else f"p50 <= {p50:g} ms, p99 <= {p99:g} ms",
         "ledger": (ends or "nothing has come due and ended yet")
@@ -151,11 +155,9 @@ async def doctor(call: CommandCall) -> None:
     for sentence in info.notes:
         call.out.say(f"Note: {sentence}")
     if wrong:
-        raise CommandFailure(
-            f"{len(wrong)} thing{'s are' if len(wrong) > 1 else ' is'} wrong with {call.endpoint.server}."
-        )
+        raise CommandFailure(f"{counted(len(wrong), 'thing', 'are')} wrong with {call.endpoint.server}.")
     call.out.say("All is well.")
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(online(doctor))
+    app.command()(showing(doctor))

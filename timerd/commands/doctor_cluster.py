@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from timerd.commands.cluster import gone_states
 from timerd.commands.times import shown, shown_span
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.client import Client
@@ -45,7 +46,7 @@ def cluster_findings(found: GetClusterResponse) -> Iterator[str]:
     if found.overdue_buckets:
         oldest = shown(found.oldest_overdue_bucket.ToDatetime(UTC))
         yield (
-            f"{found.overdue_buckets} bucket{'s are' if found.overdue_buckets > 1 else ' is'} not finished although "
+            f"{counted(found.overdue_buckets, 'bucket', 'are')} not finished although "
             f"over for long, the oldest of {oldest}: after an outage they are worked off, oldest first; else look at "
             "one with `timerd partition`."
         )

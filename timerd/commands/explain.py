@@ -43,11 +43,19 @@ async def explain(
         "state": task.state.name,
         "reason": reason,
         "until": iso_of(until) if until is not None else None,
+        **holders(task),
         "description": sentence,
     }
     call.out.details(
         record, {"task": task.id, "queue": task.queue, "state": task.state.name, reason.replace("_", " "): sentence}
     )
+
+
+def holders(task: TaskInfo) -> OutputRecord:
+    """What a task waits for, by name: a limit, a limit key, the task before it. Empty: not for one with a name."""
+    found = task.waiting_for
+    limit, limit_key, behind = (found.limit, found.limit_key, found.task_id) if found is not None else ("", "", "")
+    return {"limit": limit, "limit_key": limit_key, "behind": behind}
 
 
 def why(task: TaskInfo) -> tuple[str, datetime | None, str]:
@@ -58,7 +66,8 @@ def why(task: TaskInfo) -> tuple[str, datetime | None, str]:
     if task.state.name in _ALIVE:
         return NOT_DUE, task.due_time, f"It is due at {shown_twice(task.due_time)}."
     if task.state.name == "IN_FLIGHT":
-        return IN_HAND, None, f"A worker has it in hand: attempt {task.attempt}."
+        ends = " It was cancelled: no other attempt follows." if task.is_cancelling else ""
+        return IN_HAND, None, f"A worker has it in hand: attempt {task.attempt}.{ends}"
     has_failed = task.last_error and task.state.name != "ACKED"
     error = f" Its last attempt failed: {task.last_error}" if has_failed else ""
     expiry = task.expire_time if task.state.name == "EXPIRED" else None

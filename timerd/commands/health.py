@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timerd.commands.call import CommandCall, Endpoint, online
+from timerd.commands.call import CommandCall, Endpoint, showing
 from timerd.commands.failures import CommandFailure, Unreachable
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ TlsName = Annotated[
 ]
 
 
-@online
+@showing
 async def health(call: CommandCall, service: Service = "", tls_name: TlsName = "") -> None:
     """Ask a server whether it serves.
 
@@ -36,7 +36,7 @@ async def health(call: CommandCall, service: Service = "", tls_name: TlsName = "
             f"timerd at {call.endpoint.server} says {status} for {service or 'the whole'}: it is starting, going away, "
             "or something that it needs is not there; its log says what."
         )
-    call.out.one({"service": service, "status": status}, status)
+    call.out.one({"status": status, "service": service}, status)
 
 
 async def asked(endpoint: Endpoint, service: str, tls_name: str) -> str:

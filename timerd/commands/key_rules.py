@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from timerd.commands.failures import WrongInput
 from timerd.commands.limit_text import limit_record, limit_shown
 from timerd.commands.output import OutputRecord
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
-    from timerd.client import KeyLimit, KeyRulesInfo, QueueInfo
+    from timerd.client import KeyLimit, KeyRulesInfo, QueueInfo, QueueLimit
 
+# How the key of tasks without one is called.
+NO_KEY = "(no limit key)"
 ANY, DEFAULT = "any", "default"
+MOST_WEIGHTS = 10
 _Value = TypeVar("_Value")
 
 
@@ -37,21 +41,41 @@ def _each_once(pairs: Iterable[tuple[str, _Value]], option: str) -> dict[str, _V
 
 def keys_shown(keys: KeyRulesInfo) -> str:
     """In a sentence about the queue."""
-    limit = f"each of its keys {limit_shown(keys.limit)}, and " if keys.limit is not None else ""
-    others = f", {len(keys.overrides)} keys have limits of their own" if keys.overrides else ""
-    weights = f", {len(keys.weights)} have other weights" if keys.weights else ""
-    return f"{limit}{keys.share:.0%} of what is in hand is one key's at most{others}{weights}"
+    limit = f"each limit key {limit_shown(keys.limit)}, and " if keys.limit is not None else ""
+    others = f", {counted(len(keys.overrides), 'limit key', 'have')} an override" if keys.overrides else ""
+    weights = f", with weights {_weights_shown(keys)}" if keys.weights else ""
+    return f"{limit}{keys.share:.0%} of what is in hand is one limit key's at most{others}{weights}"
+
+
+def overrides_text(overrides: Mapping[str, QueueLimit | None]) -> str:
+    """A line for each limit key that has one, by its name."""
+    return "\n".join(
+        f"{key or NO_KEY} {limit_shown(limit) if limit is not None else 'has no limit'}"
+        for key, limit in sorted(overrides.items())
+    )
+
+
+def overrides_record(overrides: Mapping[str, QueueLimit | None]) -> dict[str, OutputRecord | None]:
+    return {key: None if limit is None else limit_record(limit) for key, limit in overrides.items()}
+
+
+def _weights_shown(keys: KeyRulesInfo) -> str:
+    """Those of some; with --json all of them."""
+    heaviest = sorted(keys.weights.items(), key=lambda each: (-each[1], each[0]))
+    shown = ", ".join(f"{key}={weight:g}" for key, weight in heaviest[:MOST_WEIGHTS])
+    more = len(heaviest) - MOST_WEIGHTS
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def keys_text(queue: QueueInfo) -> str:
-    """Empty: nobody has said anything of its keys."""
+    """Empty: nobody has said anything of its limit keys."""
     return keys_shown(queue.keys) if queue.keys is not None else ""
 
 
 def keys_record(keys: KeyRulesInfo | None) -> OutputRecord | None:
     if keys is None:
         return None
-    overrides = {key: None if limit is None else limit_record(limit) for key, limit in keys.overrides.items()}
+    overrides = overrides_record(keys.overrides)
     return {**limit_record(keys.limit), "share": keys.share, "overrides": overrides, "weights": dict(keys.weights)}
 
 

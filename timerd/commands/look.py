@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import CommandCall, listing, online
+from timerd.commands.call import CommandCall, listing, online, showing
+from timerd.commands.explain import holders
 from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields, payload_shown
 from timerd.commands.table import Column, Kind
@@ -76,11 +77,14 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
         "key": task.key,
         "ordering_key": task.ordering_key,
         "limit_key": task.limit_key,
+        "on_end": task.on_end,
         "keep_result_s": task.keep_result.total_seconds() if task.keep_result is not None else None,
+        "stall_timeout_s": task.stall_timeout.total_seconds() if task.stall_timeout is not None else None,
         "expire_time": iso_of(task.expire_time) if task.expire_time else None,
         "attempt": task.attempt,
         "last_error": task.last_error,
         "progress": task.progress.fraction if task.progress is not None else None,
+        "is_cancelling": task.is_cancelling,
     }
 
 
@@ -109,7 +113,12 @@ def _waiting(task: TaskInfo) -> dict[str, Any] | None:
     if found is None:
         return None
     until = iso_of(found.until) if found.until is not None else None
-    return {"reason": found.reason.name, "until": until, "description": found.description}
+    return {
+        "reason": found.reason.name,
+        "until": until,
+        "description": found.description,
+        **holders(task),
+    }
 
 
 async def get(
@@ -161,7 +170,9 @@ def _show(call: CommandCall, task: TaskInfo) -> None:
         record |= payload_fields(task.result, "result") | {"result_content_type": task.result_content_type}
     shows = record | _times_shown(task) | {"labels": labels_shown(task.labels)}
     shows["waiting_for"] = task.waiting_for.description if task.waiting_for is not None else ""
-    del shows["fire_at_ms"], shows["due_at_ms"]
+    if task.is_cancelling:
+        shows["state"] = f"{task.state.name}; it was cancelled, and no other attempt follows"
+    del shows["fire_at_ms"], shows["due_at_ms"], shows["is_cancelling"]
     shows["history"] = "\n".join(map(_attempt_shown, task.history))
     for name in ("payload", "result"):
         if f"{name}_base64" in shows:
@@ -225,4 +236,4 @@ def register(app: typer.Typer) -> None:
     app.command()(listing(get))
     app.command()(online(wait))
     app.command("list")(listing(list_tasks))
-    app.command()(online(count))
+    app.command()(showing(count))

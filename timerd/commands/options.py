@@ -48,6 +48,9 @@ OnConflict = Annotated[
 KeepResult = Annotated[
     str | None, typer.Option(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")
 ]
+StallTimeout = Annotated[
+    str | None, typer.Option(metavar="SPAN", help="An attempt that says no progress so long has failed.")
+]
 Timeout = Annotated[str, _connection("--timeout", metavar="SPAN", help="How long to wait for an answer.")]
 ConfigFile = Annotated[
     Path | None,

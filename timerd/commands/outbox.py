@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, form_of_listing, online
 from timerd.commands.failures import CommandFailure, Unreachable, WrongInput
 from timerd.commands.output import Form, Output, payload_fields
 from timerd.commands.plain_log import log_plainly
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_span, relative
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.outbox.ports import NamespaceFacts, OutboxFacts, OutboxStore, RefusedFact
@@ -147,24 +148,23 @@ async def _look_once(store: OutboxStore) -> None:
 def _told(relay: Relay) -> str:
     counts = relay.counts
     return (
-        f"{counts['tasks']:,} rows were sent in {counts['batches']:,} batches, {counts['again']:,} of which were sent "
-        f"again; {counts['refused']:,} rows were refused."
+        f"{counted(counts['tasks'], 'row', 'were')} sent in {counted(counts['batches'], 'batch')}, of which "
+        f"{counts['again']:,} again; {counted(counts['refused'], 'row', 'were')} refused."
     )
 
 
-def status(database: Database, json: options.Json = False) -> None:
+def status(database: Database, json: options.Json = False, output: options.OutputOption = None) -> None:
     """Show what waits, is on its way, or was refused.
 
     The exit code is 1 where the oldest row has waited for a minute."""
-    store = _opened(database)
+    out, store = Output(form_of_listing(json, output)), _opened(database)
     facts = _ask(store, store.facts)
-    out = Output(Form.of(json))
     out.details(_record(facts), _shown(facts))
-    if facts.sealed and not out.as_json:
+    if facts.sealed and out.form in (Form.TABLE, Form.WIDE):
         out.say("")
         out.many([_sealed_record(facts, index) for index in range(len(facts.sealed))], _SEALED, "")
         for why, tasks in _held_up(facts).items():
-            out.say(f"{tasks:,} rows on their way wait, and later ones like them: {why}")
+            out.say(f"{counted(tasks, 'row')} on the way must wait, and later ones like it: {why}")
     if facts.oldest_ms and facts.now_ms - facts.oldest_ms > _STATUS_S * 1000:
         raise CommandFailure(
             "The oldest row has waited for more than a minute: look whether `timerd outbox run` runs, and what it says."
@@ -237,9 +237,10 @@ def refused(
     drop: Annotated[bool, typer.Option("--drop", help="Forget them.")] = False,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
     json: options.Json = False,
+    output: options.OutputOption = None,
 ) -> None:
     """List the rows that the server refused, or settle some."""
-    store, out = _opened(database), Output(Form.of(json))
+    out, store = Output(form_of_listing(json, output)), _opened(database)
     if not (numbers or again or drop):
         facts = _ask(store, lambda: store.refused(limit))
         out.many([_refused_record(each) for each in facts], _REFUSED, "No row was refused.")
@@ -248,7 +249,7 @@ def refused(
         raise WrongInput("To settle refused rows give their NUMBERs and either --again or --drop.")
     settled = _ask(store, lambda: store.settle_refused(numbers, again=again))
     what = "put into the outbox again" if again else "forgotten"
-    out.one({"settled": settled}, f"{settled:,} rows were {what}.")
+    out.one({"settled": settled}, f"{counted(settled, 'row', 'were')} {what}.")
     if settled < len(set(numbers)):
         raise CommandFailure("Some of these numbers are not there: `timerd outbox refused` lists those there are.")
 
@@ -285,7 +286,9 @@ def reset(
         raise WrongInput("`timerd outbox reset` is for copies and restored databases only: add --force to do it.")
     gone = _ask(store, lambda: store.reset(discard=discard))
     record = {"database": store.name, "discarded": gone}
-    Output(Form.of(json)).one(record, f"The outbox in {store.name} has a new identity; {gone:,} rows were discarded.")
+    Output(Form.of(json)).one(
+        record, f"The outbox in {store.name} has a new identity; {counted(gone, 'row', 'were')} discarded."
+    )
 
 
 def _opened(database: str) -> OutboxStore:

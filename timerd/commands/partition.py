@@ -12,6 +12,7 @@ from timerd.commands.cluster import bucket_start, held_record
 from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment, shown
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.v1.operate_pb2 import ControlRow, GetPartitionResponse, PartitionInfo
@@ -104,7 +105,7 @@ def _summary(found: GetPartitionResponse) -> str:
     what = [name for name in ("finishing", "finished") if getattr(found, name)][-1:] or ["open"]
     if not found.announced:
         what = ["not in the catalogue: no task was stored there, or it was dropped when its history ended"]
-    return f"bucket of {start}, {found.shard_count} shards, {what[0]}"
+    return f"bucket of {start}, {counted(found.shard_count, 'shard')}, {what[0]}"
 
 
 def _row(info: PartitionInfo) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from timerd.commands import options
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.look import filters
+from timerd.model.counted import counted
 
 
 async def purge(
@@ -30,11 +31,21 @@ async def purge(
     client = await call.connect()
     call.bar.begin("purging")
     purged = await client.purge(**chosen, force=force)
-    record = {"purged": int(purged), "dry_run": purged.dry_run}
+    record = {"purged": int(purged), "dry_run": purged.dry_run, "in_hand": purged.with_workers}
     if purged.dry_run:
-        call.out.one(record, f"{int(purged):,} tasks would be removed. Nothing was: add --force to remove them.")
+        call.out.one(
+            record, f"{counted(int(purged), 'task')} would be removed. Nothing was: add --force to remove them."
+        )
     else:
-        call.out.one(record, f"{int(purged):,} tasks were removed.")
+        in_hand = f" {_in_hand(purged.with_workers)}" if purged.with_workers else ""
+        call.out.one(record, f"{counted(int(purged), 'task', 'were')} removed.{in_hand}")
+
+
+def _in_hand(tasks: int) -> str:
+    return (
+        f"Workers had {tasks:,} more in hand and are told to end: these may still be acknowledged, and are not tried "
+        "again."
+    )
 
 
 def register(app: typer.Typer) -> None:

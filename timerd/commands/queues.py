@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from timerd.commands.adaptive import adaptive_of, adaptive_record, adaptive_text
 from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.key_rules import key_limits, key_weights, keys_record, keys_shown, keys_text
+from timerd.commands.key_rules import key_limits, key_weights, keys_record, keys_shown, keys_text, overrides_text
 from timerd.commands.limit_text import limit_record, limit_shown
-from timerd.commands.output import OutputRecord
+from timerd.commands.output import Form, OutputRecord
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment, shown, shown_twice
 
@@ -27,13 +28,18 @@ _COLUMNS = (
     Column("burst", Kind.FIGURE, is_wide=True),
     Column("limits"),
     Column("breaker"),
+    Column("adaptive", Kind.TEXT),
     Column("held_until", Kind.MOMENT, "held until", is_wide=True),
-    Column("ordering", is_wide=True),
+    Column("ordering"),
+    Column("keys", Kind.TEXT, "limit keys"),
+    Column("order", is_wide=True),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
-ALL_LIMITS = ("rate", "max-in-hand", "limits", "breaker", "keys")
-CLEARED = (*ALL_LIMITS, "burst", "key-rate", "key-max-in-hand", "key-share")
+ALL_LIMITS = ("rate", "max-in-hand", "limits", "breaker", "adaptive", "keys")
+# By the names of the options, and what the client calls it where that is another name.
+CLEARED = (*ALL_LIMITS, "burst", "key-rate", "key-max-in-hand", "key-share", "key", "key-weight", "ordering", "order")
+_CALLED = {"key": "key_limits", "key_weight": "key_weights"}
 RuledQueue = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue.")]
 IfRevision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
 Note = Annotated[str, typer.Option("--note", help="Why, for people who look.")]
@@ -41,6 +47,12 @@ Rate = Annotated[str | None, typer.Option("--rate", metavar="N/TIME", help="Star
 Burst = Annotated[int | None, typer.Option("--burst", min=1, help="So many at once.")]
 MaxInHand = Annotated[int | None, typer.Option("--max-in-hand", min=1, help="With workers at a time.")]
 WithBreaker = Annotated[bool, typer.Option("--breaker", help="Leave it in peace for a while when its attempts fail.")]
+Adapted = Annotated[
+    str | None, typer.Option("--adaptive", metavar="LOW-HIGH", help="With workers at a time, found out: 2-100.")
+]
+AdaptiveTarget = Annotated[
+    str | None, typer.Option("--adaptive-target", metavar="SPAN", help="So long nine of ten attempts may take.")
+]
 KeyRate = Annotated[str | None, typer.Option("--key-rate", metavar="N/TIME", help="Starts of each limit key.")]
 KeyMaxInHand = Annotated[int | None, typer.Option("--key-max-in-hand", min=1, help="Of each limit key at a time.")]
 KeyShare = Annotated[float | None, typer.Option("--key-share", help="Of one limit key at most; default 0.5.")]
@@ -64,7 +76,8 @@ Until = Annotated[str | None, typer.Option("--until", metavar="TIME", help="It r
 async def list_queues(call: CommandCall) -> None:
     """List the queues that have, or had, rules."""
     client = await call.connect()
-    call.out.many([_record(each) async for each in client.queues.list()], _COLUMNS, "No queue has rules.")
+    made = _record if call.out.form in (Form.JSON, Form.NAME) else _row
+    call.out.many([made(each) async for each in client.queues.list()], _COLUMNS, "No queue has rules.")
 
 
 async def show(call: CommandCall, queue: RuledQueue) -> None:
@@ -73,7 +86,10 @@ async def show(call: CommandCall, queue: RuledQueue) -> None:
     found = await client.queues.get(queue)
     record = _record(found)
     until = shown_twice(found.until) if found.until is not None else ""
-    call.out.details(record, {**record, "until": until, "limits": ", ".join(found.limits), "keys": keys_text(found)})
+    texts = {"limits": ", ".join(found.limits), "adaptive": adaptive_text(found)}
+    keys = {"limit keys": keys_text(found), "overrides": overrides_text(found.keys.overrides if found.keys else {})}
+    shows = {name: value for name, value in record.items() if name != "keys"}
+    call.out.details(record, {**shows, "until": until, **texts, **keys})
 
 
 async def pause(
@@ -111,6 +127,8 @@ async def put(
     max_in_hand: MaxInHand = None,
     limit: Listed = None,
     breaker: WithBreaker = False,
+    adaptive: Adapted = None,
+    adaptive_target: AdaptiveTarget = None,
     key_rate: KeyRate = None,
     key_max_in_hand: KeyMaxInHand = None,
     key_share: KeyShare = None,
@@ -118,6 +136,9 @@ async def put(
     key_weight: WeighedKeys = None,
     ordering: Annotated[
         str | None, typer.Option("--ordering", metavar="hold|halt|pass", help="Of ordering keys, when a task fails.")
+    ] = None,
+    order: Annotated[
+        str | None, typer.Option("--order", metavar="aged|edf", help="Of due tasks; edf: earliest deadline first.")
     ] = None,
     clear: Cleared = None,
     no_limit: Annotated[bool, typer.Option("--no-limit", help="Take all its limits away, and its breaker.")] = False,
@@ -131,11 +152,14 @@ async def put(
 
     timerd queues set charges --clear rate --clear breaker
 
+    timerd queues set exports --adaptive 2-100 --adaptive-target 30s
+
     timerd queues set mail --key-max-in-hand 4 --key-share 0.2 --key acme=20 --key-weight acme=3
     """
     changes = {
         **{"rate": rate, "burst": burst, "max_in_hand": max_in_hand, "limits": limit, "breaker": breaker or None},
         **{"key_rate": key_rate, "key_max_in_hand": key_max_in_hand, "key_share": key_share, "ordering": ordering},
+        **{"order": order, "adaptive": adaptive_of(adaptive, adaptive_target)},
         **{"key_limits": key_limits(key or ()) or None, "key_weights": key_weights(key_weight or ()) or None},
     }
     given: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
@@ -152,16 +176,21 @@ def _cleared(given: Mapping[str, object], clear: Sequence[str], no_limit: bool) 
     unknown = [each for each in clear if each not in CLEARED]
     if unknown:
         raise WrongInput(f"--clear names {unknown[0]!r:.60}: use {', '.join(CLEARED)}.")
-    both = [each for each in clear if each.replace("-", "_") in given]
+    both = [each for each in clear if _called(each) in given]
     if both:
         raise WrongInput(f"--clear takes {both[0]} away, and --{both[0]} gives it: leave one of them out.")
     if not (given or clear or no_limit):
         raise WrongInput(
-            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker, --ordering or what its "
-            "keys may (--key-rate, --key-max-in-hand, --key-share, --key, --key-weight); --clear takes one of these "
-            "away, --no-limit all."
+            "Say how the queue is limited: --rate, --burst, --max-in-hand, --limit, --breaker, --adaptive, --ordering, "
+            "--order or what its limit keys may (--key-rate, --key-max-in-hand, --key-share, --key, --key-weight); "
+            "--clear takes one of these away, --no-limit all."
         )
-    return [each.replace("-", "_") for each in (ALL_LIMITS if no_limit else clear)]
+    return list(map(_called, ALL_LIMITS if no_limit else clear))
+
+
+def _called(option: str) -> str:
+    name = option.replace("-", "_")
+    return _CALLED.get(name, name)
 
 
 async def resume(call: CommandCall, queue: RuledQueue, revision: IfRevision = 0) -> None:
@@ -185,10 +214,12 @@ def _limits_shown(queue: QueueInfo) -> str:
     own = limit_shown(queue.limit) if queue.limit is not None else ""
     shared = f"goes by {', '.join(queue.limits)}" if queue.limits else ""
     broken = "has a breaker" if queue.breaker is not None else ""
-    keyed = keys_shown(queue.keys) if queue.keys is not None else ""
-    limited = ", and ".join(part for part in (own, shared, broken, keyed) if part) or "has no limit"
+    adapted = f"finds out how many it sends at a time: {adaptive_text(queue)}" if queue.adaptive is not None else ""
+    keyed = f"goes by limit keys: {keys_shown(queue.keys)}" if queue.keys is not None else ""
+    limited = ", and ".join(part for part in (own, shared, broken, adapted, keyed) if part) or "has no limit"
     ordering = queue.ordering.name
-    return limited if ordering == "HOLD" else f"{limited}, and its ordering keys go by {ordering}"
+    by_key = "" if ordering == "HOLD" else f", and its ordering keys go by {ordering}"
+    return f"{limited}{by_key}{', and it goes by deadlines' if queue.order.name == 'EDF' else ''}"
 
 
 def _record(queue: QueueInfo) -> OutputRecord:
@@ -204,9 +235,17 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "keys": keys_record(queue.keys),
         "breaker": queue.breaker.name if queue.breaker is not None else None,
         "breaker_until": iso_of(queue.breaker_until) if queue.breaker_until is not None else None,
+        "adaptive": adaptive_record(queue),
         "ordering": queue.ordering.name,
+        "order": queue.order.name,
         "held_until": iso_of(queue.held_until) if queue.held_until is not None else None,
     }
+
+
+def _row(queue: QueueInfo) -> OutputRecord:
+    """Of a table: what goes without saying is left out."""
+    ordering = "" if queue.ordering.name == "HOLD" else queue.ordering.name
+    return {**_record(queue), "ordering": ordering, "keys": keys_text(queue), "adaptive": adaptive_text(queue)}
 
 
 def register(app: typer.Typer) -> None:

@@ -75,6 +75,15 @@ def whole_id(source: IdSource, text: str) -> str:
     return text
 
 
+def unknown_part(text: str) -> str:
+    """What to say where the server knows no task by what was typed; empty: that is as long as an id."""
+    if len(text) >= _WHOLE_CHARS:
+        return ""
+    if len(text) < LEAST_CHARS:
+        return f"{text!r} is too short to be a part of an id: give {LEAST_CHARS} characters at least, or the whole id."
+    return f"{text!r} is no whole id, and no id that was shown here recently has it in it: give the id whole."
+
+
 def _several(text: str, found: Sequence[str]) -> str:
     listed = "\n".join(f"  {each}" for each in found[:MOST_LISTED])
     more = f"\n  and {len(found) - MOST_LISTED} more" if len(found) > MOST_LISTED else ""

@@ -17,8 +17,9 @@ from timerd.config import OutboxConfig
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 # Who has run for so long did not fail at its start.
 STEADY_S = 10.0
-# A relay waits so long for what it has sent; then it is killed, which costs nothing but a batch that is sent again.
-STOP_S = 15.0
+# It is stopped first, while the server answers, so what it has begun is done in a moment. Who takes longer waits for
+# something else, and is killed, which costs nothing but a batch that is sent again.
+STOP_S = 3.0
 # Of an address to listen on that none can connect to.
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 _log = logging.getLogger("timerd.outbox")

@@ -14,12 +14,16 @@ from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
 from timerd.commands.output import OutputRecord, payload_fields, payload_shown
 from timerd.commands.times import iso_of, parse_due, parse_span, shown, shown_span
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.client import Task, TimerdError
 
 _POLICIES = ("keep", "replace", "reject")
 _RETRY = "Retry"
+AttemptTimeout = Annotated[
+    str | None, typer.Option(metavar="SPAN", help="How long one attempt may take.", rich_help_panel=_RETRY)
+]
 
 
 async def schedule(
@@ -39,6 +43,8 @@ async def schedule(
     expire_in: Annotated[str | None, typer.Option(metavar="SPAN", help="Not delivered so long after its time.")] = None,
     soft_expire_in: options.SoftExpireIn = None,
     keep_result: options.KeepResult = None,
+    stall_timeout: options.StallTimeout = None,
+    on_end: Annotated[str, typer.Option(metavar="QUEUE", help="A task is inserted there when it ends.")] = "",
     max_attempts: Annotated[
         int, typer.Option(min=0, help="Deliveries in all; 0 = the server's default (20).", rich_help_panel=_RETRY)
     ] = 0,
@@ -48,9 +54,7 @@ async def schedule(
     max_backoff: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Longest wait between attempts.", rich_help_panel=_RETRY)
     ] = None,
-    attempt_timeout: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="How long one attempt may take.", rich_help_panel=_RETRY)
-    ] = None,
+    attempt_timeout: AttemptTimeout = None,
 ) -> None:
     """Schedule a task: it is safe on disk when this command ends.
 
@@ -65,12 +69,12 @@ async def schedule(
         "labels": options.parse_labels(label),
         "priority": priority,
         "content_type": content_type,
-        "ordering_key": ordering_key,
-        "limit_key": limit_key,
+        **{"ordering_key": ordering_key, "limit_key": limit_key, "on_end": on_end},
         "retry": _retry(max_attempts, backoff, max_backoff, attempt_timeout),
         "expire_after": _lifetime("--expire-in", expire_in),
         "soft_expire_after": _lifetime("--soft-expire-in", soft_expire_in),
         "keep_result": _lifetime("--keep-result", keep_result),
+        "stall_timeout": _lifetime("--stall-timeout", stall_timeout),
     }
     if file is not None:
         if payload is not None or key is not None:
@@ -160,7 +164,7 @@ async def _many(call: CommandCall, queue: str, file: Path, due: datetime | timed
         call.bar.reach(lines.read_bytes)
     if not lines.count:
         raise WrongInput(f"{lines.name} is empty: nothing was scheduled. Each of its lines would be a task.")
-    call.out.say(f"Scheduled {lines.count:,} tasks on {queue}.")
+    call.out.say(f"Scheduled {counted(lines.count, 'task')} on {queue}.")
 
 
 def _stopped(call: CommandCall, lines: InputLines, error: TimerdError) -> CommandFailure:

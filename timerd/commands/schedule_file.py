@@ -13,6 +13,7 @@ from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
 from timerd.commands.output import OutputRecord
 from timerd.commands.times import parse_instant, parse_span
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.client import NewSchedule, ScheduleResult
@@ -66,8 +67,8 @@ async def create_from(call: CommandCall, file: Path, *, is_update: bool) -> None
     if not created:
         raise WrongInput(f"{lines.name} is empty: nothing was created. Each of its lines would be a schedule.")
     if refused:
-        raise CommandFailure(f"{refused:,} of {created:,} schedules were refused; the others are there.")
-    call.out.say(f"{created:,} schedules are there.")
+        raise CommandFailure(f"{refused:,} of {counted(created, 'schedule', 'were')} refused; the others are there.")
+    call.out.say(f"{counted(created, 'schedule', 'are')} there.")
 
 
 def _tell(call: CommandCall, result: ScheduleResult) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -43,6 +43,7 @@ _PREVIEWED = (
     Column("instant", Kind.INSTANT),
     Column("local_time", Kind.NAME),
     Column("change", Kind.NAME),
+    Column("fire_time", Kind.INSTANT, "fires", is_wide=True),
 )
 _STATES = ("active", "paused", "done", "broken")
 _WHEN = "When"
@@ -74,7 +75,7 @@ Except = Annotated[
 ]
 CatchUpOption = Annotated[str | None, typer.Option("--catch-up", help="latest, all or none.")]
 Window = Annotated[str | None, typer.Option("--catch-up-window", metavar="SPAN", help="Of all: no older ones.")]
-MaxCount = Annotated[int, typer.Option("--max-count", min=0, help="So many tasks at most; 0 = any number.")]
+MaxCount = Annotated[int | None, typer.Option("--max-count", min=0, help="So many tasks at most; 0 = any number.")]
 OverlapOption = Annotated[
     str | None,
     typer.Option("--overlap", help="allow, skip, buffer_one, buffer_all, cancel_other or replace: of one still open."),
@@ -133,7 +134,7 @@ async def create(
     days: Except = None,
     catch_up: CatchUpOption = None,
     window: Window = None,
-    max_count: MaxCount = 0,
+    max_count: MaxCount = None,
     overlap: OverlapOption = None,
     pause_on_dead: PauseOnDead = None,
     label: TaskLabelsOption = None,
@@ -144,22 +145,23 @@ async def create(
 
     timerd schedules create report --queue mails --cron '0 9 * * MON-FRI' --zone Europe/Berlin
     """
+    when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
+    policies = _policies(catch_up, window, overlap, pause_on_dead)
     if file is not None:
-        if schedule_id is not None or queue is not None:
-            raise WrongInput("--file stands for many schedules: give neither an ID nor --queue with it.")
+        if schedule_id or queue or payload or when or policies or max_count or label:
+            raise WrongInput("--file stands for many schedules: give nothing with it but --update.")
         return await create_from(call, file, is_update=update)
     if schedule_id is None or queue is None:
         raise WrongInput("Say what to create: an ID and --queue, or --file.")
-    when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
     client = await call.connect()
     made = await client.schedules.create(
         schedule_id,
         queue=queue,
         payload=(payload or "").encode(errors="surrogateescape"),
-        max_count=max_count,
+        max_count=max_count or 0,
         labels=options.parse_labels(label),
         on_conflict="update" if update else "reject",
-        **_policies(catch_up, window, overlap, pause_on_dead),
+        **policies,
         **when,
     )
     call.out.one(_record(made), f"{made.id}: {_next_shown(made)}.")
@@ -202,7 +204,7 @@ async def show(call: CommandCall, schedule_id: Id) -> None:
     upcoming = "\n".join(shown_twice(each.fire_time) for each in found.upcoming)
     last = "\n".join(f"{shown(each.instant)} {each.state.name}" for each in found.last)
     words = {"upcoming": upcoming, "labels": labels_shown(found.labels), "next": "", "last": last}
-    call.out.details(record, record | words)
+    call.out.details(record, record | words | _rules_in_words(found))
 
 
 async def preview(
@@ -239,7 +241,8 @@ def _previewed(each: Upcoming) -> OutputRecord:
     day, _, time = each.named_time.partition("T")
     named = time if each.local_time.startswith(day) else each.named_time
     change = f"{each.change} from {named}" if each.change else ""
-    return {"instant": iso_of(each.instant), "local_time": each.local_time, "change": change}
+    fire_time = iso_of(each.fire_time) if each.change != "SKIPPED" else ""
+    return {"instant": iso_of(each.instant), "local_time": each.local_time, "change": change, "fire_time": fire_time}
 
 
 async def pause(
@@ -292,7 +295,7 @@ async def update(
     days: Except = None,
     catch_up: CatchUpOption = None,
     window: Window = None,
-    max_count: MaxCount = 0,
+    max_count: MaxCount = None,
     overlap: OverlapOption = None,
     pause_on_dead: PauseOnDead = None,
     revision: Revision = 0,
@@ -303,8 +306,10 @@ async def update(
     """
     when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
     policies = _policies(catch_up, window, overlap, pause_on_dead)
-    if max_count and not catch_up:
-        raise WrongInput("--max-count belongs to the policy: give --catch-up with it.")
+    if window and not catch_up:
+        raise WrongInput("--catch-up-window belongs to the policy: give --catch-up with it.")
+    if not (when or policies) and (queue, payload, max_count) == (None, None, None):
+        raise WrongInput("Say what changes: when it comes (as --cron), a policy (as --overlap), or its tasks: --queue.")
     data = payload.encode(errors="surrogateescape") if payload is not None else None
     client = await call.connect()
     changed = await client.schedules.update(
@@ -357,6 +362,7 @@ def _record(schedule: Schedule) -> dict[str, Any]:
         "revision": schedule.revision,
         "when": schedule.when,
         "next": times[0] if times else "",
+        **_rules(schedule),
         "catch_up": schedule.catch_up,
         "max_count": schedule.max_count,
         **payload_fields(schedule.payload),
@@ -373,6 +379,30 @@ def _record(schedule: Schedule) -> dict[str, Any]:
         "open_task_id": schedule.open_task_id,
         "last": [{"instant": iso_of(each.instant), "state": each.state.name} for each in schedule.last],
         "upcoming": times,
+    }
+
+
+def _rules(schedule: Schedule) -> dict[str, Any]:
+    """What the times of a schedule go by, besides `when`."""
+    spec, window = schedule.spec, schedule.catch_up_window
+    return {
+        "zone": spec.zone or "UTC",
+        "start": iso_of(spec.start_time.ToDatetime(UTC)) if spec.HasField("start_time") else None,
+        "end": iso_of(spec.end_time.ToDatetime(UTC)) if spec.HasField("end_time") else None,
+        "jitter_s": spec.jitter.ToTimedelta().total_seconds() if spec.HasField("jitter") else None,
+        "excluded": [*schedule.excluded],
+        "gap": schedule.gap,
+        "repeat": schedule.repeat,
+        "catch_up_window_s": window.total_seconds() if window is not None else None,
+    }
+
+
+def _rules_in_words(schedule: Schedule) -> dict[str, str]:
+    """Without what goes without saying."""
+    return {
+        "excluded": "\n".join(schedule.excluded),
+        "gap": schedule.gap.replace("auto", ""),
+        "repeat": schedule.repeat.replace("auto", ""),
     }
 
 

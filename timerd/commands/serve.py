@@ -184,13 +184,16 @@ async def _run(config: ServerConfig, out: Output, welcome: Welcome | None) -> No
             relays.append(RelayProcess(config.outbox, address))
             relays[0].start()
 
+    async def end_relays() -> None:
+        for relay in relays:
+            await relay.stop()
+
     try:
-        await run_server(config, ready)
+        await run_server(config, ready, end_relays)
     except (StartupError, StoreUnavailable, StoreUnknown) as error:
         raise CommandFailure(str(error)) from error
     finally:
-        for relay in relays:
-            await relay.stop()
+        await end_relays()
     _say(out, {"stopped": True, **where}, f"timerd has stopped ({_shown(where)})")
 
 

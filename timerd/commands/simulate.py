@@ -22,6 +22,7 @@ from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import parse_span, shown_span
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.simulate import Dependency, Outage, Settings, SimulatedRun, Stop, Summary
@@ -358,7 +359,7 @@ def _tell(told: list[_Told], out: Output) -> None:
     out.many([each.shown for each in told], _COLUMNS, "")
     jobs, seconds = sum(each.summary.jobs for each in told), sum(each.seconds for each in told)
     out.say(_LEGEND)
-    out.say(f"\n{jobs:,} jobs and their metrics in {seconds:.1f} s: {jobs / seconds:,.0f} jobs/s.")
+    out.say(f"\n{counted(jobs, 'job')} and their metrics in {seconds:.1f} s: {jobs / seconds:,.0f} jobs/s.")
 
 
 def register(app: typer.Typer) -> None:

@@ -19,6 +19,7 @@ from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, shown_span
 from timerd.commands.watch import checked_seconds
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.v1.overview_service_pb2 import GetOverviewResponse, InstanceActivity, QueueActivity
@@ -139,7 +140,7 @@ def _summary(record: OutputRecord) -> str:
     lines = [
         f"fires {record['fires_per_s']:,}/s   due now {record['due']:,}   in hand {record['in_hand']:,}",
         f"late  {late if record['fired'] else 'nothing was sent in the last second'}",
-        f"next hour {sum(record['minutes']):,} tasks, by the minute:",
+        f"next hour {counted(sum(record['minutes']), 'task')}, by the minute:",
         f"|{bars(record['minutes'])}|",
     ]
     return "\n".join([*lines, *(f"{name} does not answer" for name in record["silent"])])

@@ -7,15 +7,16 @@ import platform
 import typer
 
 from timerd.commands import options
-from timerd.commands.output import Form, Output
+from timerd.commands.call import form_of_listing
+from timerd.commands.output import Output
 
 
-def version(json: options.Json = False) -> None:
+def version(json: options.Json = False, output: options.OutputOption = None) -> None:
     """Print the version of this program."""
     from timerd import __version__
 
     record = {"version": __version__, "python": platform.python_version()}
-    Output(Form.of(json)).one(record, f"timerd {__version__} (Python {record['python']})")
+    Output(form_of_listing(json, output)).one(record, f"timerd {__version__} (Python {record['python']})")
 
 
 def register(app: typer.Typer) -> None:

@@ -103,4 +103,5 @@ def _own(entry: BucketEntry, mine: Mine) -> list[Partition]:
 
 
 def shards_of(entry: BucketEntry) -> list[Partition]:
-    return [Partition(entry.scope, entry.bucket_ms, shard) for shard in range(entry.shard_count)]
+    shards = (*range(entry.shard_count), *entry.key_shards)
+    return [Partition(entry.scope, entry.bucket_ms, shard) for shard in shards]

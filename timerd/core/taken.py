@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple, cast
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import RowKey, row_keys
+from timerd.model.ordering import OrderFence
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
@@ -54,6 +55,8 @@ class Taken:
     positions: list[int]
     versions: list[int]
     sending: int = 0
+    # Of tasks of ordering keys in a cluster, by digest, as long as they are sent.
+    fences: Mapping[bytes, OrderFence] | None = None
 
     @classmethod
     def of(cls, partition: Partition, token: int, rows: RowGroup) -> Taken:
@@ -72,11 +75,11 @@ class Taken:
         some = self.rows.select(rows)
         if isinstance(rows, slice):
             digests, positions, versions = self.digests[rows], self.positions[rows], self.versions[rows]
-            return Taken(self.partition, self.token, some, digests, positions, versions, self.sending)
+            return Taken(self.partition, self.token, some, digests, positions, versions, self.sending, self.fences)
         which: list[int] = rows.tolist()
         digests = [self.digests[r] for r in which]
         positions, versions = [self.positions[r] for r in which], [self.versions[r] for r in which]
-        return Taken(self.partition, self.token, some, digests, positions, versions, self.sending)
+        return Taken(self.partition, self.token, some, digests, positions, versions, self.sending, self.fences)
 
 
 class Ended(NamedTuple):

@@ -27,6 +27,7 @@ class AttemptEnd(IntEnum):
     LEASE_ENDED = 4  # its worker did not extend the lease
     WORKER_LOST = 5  # its worker went away
     GIVEN_BACK = 6  # its worker had not begun
+    STALLED = 7  # its handler had said no progress for stall_timeout
 
 
 class FailedAttempt(NamedTuple):

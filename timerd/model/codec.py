@@ -12,7 +12,7 @@ A new form is written only when every living instance has announced that it unde
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import fields
 from enum import IntEnum
 from functools import lru_cache
@@ -42,8 +42,25 @@ PLACES = "places"
 KEEPS_RESULTS = "keep_result"
 # Of an instance that borrows the permits of a limit which it sends by.
 LENDS = "lent_permits"
+# Of an instance that ends an attempt whose handler says nothing for too long.
+STALLS = "stall_timeout"
+# Of an instance that draws the tokens of a rate which it starts by.
+DRAWS = "drawn_tokens"
+# Of an instance that tells others of the ends of tasks that they ask for.
+TELLS_ENDS = "tells_ends"
+# Of an instance that sends the tasks of an ordering key in a cluster only if it keeps its key shard.
+KEY_SHARDS = "key_shards"
+# Of an instance that inserts a task when another one ends that asks for it.
+ON_END = "on_end"
+# Of an instance that finds out by itself how many tasks of a queue its target bears.
+ADAPTS = "adaptive"
+# Of an instance that counts a limit for each limit key.
+KEYED_LIMITS = "keyed_limits"
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS, ORDERING_KEY, LENDS})
+CAPABILITIES = frozenset(
+    {KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS}
+    | {ORDERING_KEY, LENDS, STALLS, DRAWS, TELLS_ENDS, ON_END, ADAPTS, KEYED_LIMITS, KEY_SHARDS}
+)
 
 
 def dump_json(value: object) -> bytes:
@@ -104,6 +121,27 @@ def unknown_member(kind: type[Number], value: object) -> Number:
 def needing(*names: str) -> str:
     """What a form has in `kept` that a reader without these capabilities is to leave alone."""
     return dump_json({NEEDS: sorted(names)}).decode()
+
+
+def with_need(kept: str, name: str) -> str:
+    """What was kept, with one more capability that a reader needs."""
+    return _with_needs(kept, {*_named(kept), name})
+
+
+def without_need(kept: str, name: str) -> str:
+    """What was kept, without it."""
+    return _with_needs(kept, {*_named(kept)} - {name})
+
+
+def _named(kept: str) -> Sequence[str]:
+    found: Sequence[str] = json.loads(kept).get(NEEDS, ()) if kept else ()
+    return found
+
+
+def _with_needs(kept: str, names: Set[str]) -> str:
+    fields = {name: value for name, value in json.loads(kept or "{}").items() if name != NEEDS}
+    fields |= {NEEDS: sorted(names)} if names else {}
+    return dump_json(fields).decode() if fields else ""
 
 
 def check_understood(what: str, kept: str) -> None:

@@ -26,11 +26,15 @@ class Halt(NamedTuple):
     @property
     def name(self) -> EntryKey:
         """Those of a queue lie side by side, by key."""
-        key = self.ordering_key.encode().hex()
-        return EntryKey(HALTED, f"{self.namespace}\0{self.queue}\0{key}\0{self.task_id.hex()}".encode())
+        return EntryKey(HALTED, names_of(self.namespace, self.queue, self.ordering_key) + self.task_id.hex().encode())
 
     def to_entry(self) -> Entry:
         return Entry(self.name, b"1")
+
+
+def names_of(namespace: str, queue: str, ordering_key: str) -> bytes:
+    """With which the names of all notes of the key begin."""
+    return f"{namespace}\0{queue}\0{ordering_key.encode().hex()}\0".encode()
 
 
 def halt_of(entry: Entry) -> Halt:

@@ -6,7 +6,16 @@ import json
 from dataclasses import astuple, dataclass, replace
 from typing import Any, NamedTuple
 
-from timerd.model.codec import dump_json, field_names, lacking, split_known, with_kept
+from timerd.model.codec import (
+    KEYED_LIMITS,
+    dump_json,
+    field_names,
+    lacking,
+    split_known,
+    with_kept,
+    with_need,
+    without_need,
+)
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.regulations import REGULATED, REMEMBERED, QueueLimit
 from timerd.model.storage import EntryKey
@@ -16,6 +25,10 @@ MOST_LISTED = 8
 _LIMIT = "limit"
 
 
+# Limits of some keys in the place of that of the others; None: no limit.
+KeyOverrides = tuple[tuple[str, QueueLimit | None], ...]
+
+
 class LimitName(NamedTuple):
     namespace: str
     limit: str
@@ -23,17 +36,31 @@ class LimitName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NamedLimit:
-    """`limit`: None where there is none, or none any more. `requests`: as of the rules of a queue."""
+    """`limit`: None where there is none, or none any more. `requests`: as of the rules of a queue. `keyed`: each limit
+    key has it for itself, over all queues that list it; `overrides`: of some keys another one in its place."""
 
     revision: int = 0
     limit: QueueLimit | None = None
     requests: tuple[str, ...] = ()
+    keyed: bool = False
+    overrides: KeyOverrides = ()
     kept: str = ""
 
     @property
     def is_understood(self) -> bool:
         """Else a later release wrote it, and it lets nothing go."""
         return not lacking(self.kept)
+
+    def each(self) -> list[QueueLimit]:
+        """That of all, and those of some keys."""
+        limits = [self.limit, *(limit for _, limit in self.overrides)]
+        return [limit for limit in limits if limit is not None] if self.limit is not None else []
+
+    def by_key(self, overrides: KeyOverrides | None) -> NamedLimit:
+        """Each key has it for itself; None: all have it together."""
+        if overrides is None:
+            return replace(self, keyed=False, overrides=(), kept=without_need(self.kept, KEYED_LIMITS))
+        return replace(self, keyed=True, overrides=overrides, kept=with_need(self.kept, KEYED_LIMITS))
 
     def asked(self, request: str) -> NamedLimit:
         return replace(self, requests=(*self.requests, request)[-REMEMBERED:])
@@ -44,6 +71,10 @@ class NamedLimit:
             stored["limit"] = astuple(self.limit)
         if self.requests:
             stored["requests"] = self.requests
+        if self.keyed:
+            stored["keyed"] = True
+        if self.overrides:
+            stored["overrides"] = [(key, limit and astuple(limit)) for key, limit in self.overrides]
         return dump_json(with_kept(stored, self.kept))
 
     @classmethod
@@ -52,6 +83,8 @@ class NamedLimit:
         if "limit" in values:
             values["limit"] = QueueLimit(*values["limit"])
         values["requests"] = tuple(values.get("requests", ()))
+        overrides = values.get("overrides", ())
+        values["overrides"] = tuple((key, QueueLimit(*own) if own else None) for key, own in overrides)
         return cls(**values, kept=kept)
 
 

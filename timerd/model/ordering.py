@@ -11,7 +11,8 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from timerd.model.codec import ORDERING_KEY, needing
+from timerd.model.codec import KEY_SHARDS, ORDERING_KEY, needing
+from timerd.model.partition import key_shard_of
 from timerd.model.rows import FLAG_ORDERED, RowGroup
 from timerd.model.task import Extra
 
@@ -22,6 +23,8 @@ NO_FENCE = bytes(FENCE_BYTES)
 _FENCE = struct.Struct(">QQI")
 # A release that does not know the key would send its tasks side by side.
 _NEEDS = needing(ORDERING_KEY)
+# Nor does one that knows nothing of key shards keep their order in a cluster.
+_NEEDS_IN_CLUSTER = needing(KEY_SHARDS, ORDERING_KEY)
 
 
 class OnFailure(StrEnum):
@@ -57,6 +60,24 @@ class OrderFence(NamedTuple):
 def ordered_extra(ordering_key: str, key: str = "") -> Extra:
     """Of a task that has this ordering key."""
     return Extra(key=key, ordering_key=ordering_key, kept=_NEEDS)
+
+
+def numbered(extra: Extra, base: int, *, in_cluster: bool) -> Extra:
+    """Of a task that was accepted: `base` is the number before those of its message."""
+    if not extra.ordering_key:
+        return extra
+    return replace(extra, order_base=base, kept=_NEEDS_IN_CLUSTER if in_cluster else extra.kept)
+
+
+def key_shards_of(rows: RowGroup) -> dict[int, int]:
+    """Row -> key shard, of those that have an ordering key."""
+    found: dict[int, int] = {}
+    for row in (
+        i for i, extra in enumerate(rows.columns["extra"].tolist()) if extra and rows.extras[extra - 1].ordering_key
+    ):
+        template = rows.template_of(row)
+        found[row] = key_shard_of(template.namespace, template.queue, rows.extra_of(row).ordering_key)
+    return found
 
 
 def first_of(now_ms: int) -> int:

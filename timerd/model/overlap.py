@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from timerd.model.settle import Outcome
 
 # Outcomes that are kept.
 MOST_LAST = 10
+# Triggers whose repeats are answered: more than calls whose hashes are kept.
+MOST_TRIGGERED = 10
 
 
 class Overlap(StrEnum):
@@ -68,7 +71,7 @@ class OverlapState:
     """`ousted`: what the one that is open was put in the place of, until its cancel is through. `passed`: instants
     without a task since the last one that was created or waits. `halted_ms`: the instant whose dead letter has paused
     the schedule. `ended_ms`: from when on a fixed delay counts: the end of the last one, or its creation; 0: that
-    of the revision."""
+    of the revision. `triggered`: those of the last triggers, by which a repeat of such a call is answered."""
 
     open: OpenedOccurrence | None = None
     ousted: OpenedOccurrence | None = None
@@ -78,6 +81,7 @@ class OverlapState:
     last: tuple[EndedOccurrence, ...] = ()
     halted_ms: int = 0
     ended_ms: int = 0
+    triggered: tuple[OpenedOccurrence, ...] = ()
     kept: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -91,16 +95,27 @@ class OverlapState:
         check_understood("The occurrences of a schedule", kept)
         for name in ("open", "ousted"):
             if name in values:
-                values[name] = OpenedOccurrence(*values[name][: len(OpenedOccurrence._fields)])
+                values[name] = _opened(values[name])
+        values["triggered"] = tuple(map(_opened, values.get("triggered", ())))
         values["waiting"] = tuple(WaitingInstant(*each[:2]) for each in values.get("waiting", ()))
         values["last"] = tuple(EndedOccurrence(*each[:3]) for each in values.get("last", ()))
         return cls(**values, kept=kept)
+
+    def triggered_as(self, prefix: str) -> OpenedOccurrence | None:
+        """What an earlier try of a call has created, whatever has become of it; None: that is not kept. A release
+        before keeps what is open alone."""
+        known = self.triggered if self.open is None else (*self.triggered, self.open)
+        return next((each for each in known if each.prefix == prefix), None)
 
     def ended_with(self, outcome: Outcome | None) -> tuple[EndedOccurrence, ...]:
         """The last ones, when the one that is open has ended."""
         assert self.open is not None
         ended = EndedOccurrence(self.open.instant_ms, int(outcome or 0), self.open.is_trigger)
         return (*self.last, ended)[-MOST_LAST:]
+
+
+def _opened(stored: Sequence[Any]) -> OpenedOccurrence:
+    return OpenedOccurrence(*stored[: len(OpenedOccurrence._fields)])
 
 
 _STATE = field_names(OverlapState)

@@ -8,6 +8,14 @@ from typing import NamedTuple
 MAX_CURSOR_BYTES = 1024
 
 
+class ProgressReport(NamedTuple):
+    """What a worker says of an attempt, and so long ago. `text`: as it is kept; empty: its handler begins, or is still
+    to begin."""
+
+    text: str
+    age_ms: int = 0
+
+
 class KeptProgress(NamedTuple):
     """`fraction`: 0 to 1. `cursor`: up to MAX_CURSOR_BYTES."""
 

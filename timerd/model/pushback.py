@@ -9,7 +9,9 @@ MOST_AFTER_MS = 3_600_000
 
 
 class Pushback(NamedTuple):
-    """Nothing that the limit holds may start for so long. `limit`: its name; empty: the queue's own."""
+    """Nothing that the limit holds may start for so long. `limit`: its name; empty: the queue's own. `by_key`: of the
+    queue nothing of the task's limit key."""
 
     limit: str
     after_ms: int
+    by_key: bool = False

@@ -41,6 +41,15 @@ class Mode(StrEnum):
         return self in (Mode.RUNNING, Mode.PAUSED)
 
 
+class Order(StrEnum):
+    """In what order due tasks of a queue are sent."""
+
+    # By waiting and priority.
+    AGED = "aged"
+    # By deadline.
+    EDF = "edf"
+
+
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
     """`max_in_hand` deliveries with workers at a time (0: any number), and `rate` starts in each `period_ms` (0: any),
@@ -50,6 +59,16 @@ class QueueLimit:
     rate: int = 0
     period_ms: int = 1_000
     burst: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class AdaptiveRules:
+    """How many deliveries are with workers at a time is found out, from `floor` to `ceiling`. `target_ms`: more than
+    this for one in ten is too many; 0: only who is throttled or out of time says so."""
+
+    floor: int
+    ceiling: int
+    target_ms: int = 0
 
 
 # What one limit key may have of a queue, where nobody says how much.
@@ -98,9 +117,10 @@ _KEY_RULES = field_names(KeyRules)
 @dataclass(frozen=True, slots=True)
 class Regulation:
     """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
-    that changed it. `limits`: names of those that it shares with other queues. `breaker`:
-    whether it has one. `keys`: what its limit keys go by. `ordering`: what becomes of an ordering key
-    when a task of it fails, as `OnFailure` or as a later release says it."""
+    that changed it. `limits`: names of those that it shares with other queues. `breaker`: whether it has one. `keys`:
+    what its limit keys go by. `ordering`: what becomes of an ordering key when a task of it fails, as `OnFailure` or as
+    a later release says it. `order`: as `Order`, likewise. `adaptive`: between what bounds it is found out how many may
+    be in hand; None: it is not."""
 
     revision: int = 0
     mode: Mode = Mode.RUNNING
@@ -112,6 +132,8 @@ class Regulation:
     breaker: bool = False
     keys: KeyRules | None = None
     ordering: str = OnFailure.HOLD.value
+    order: str = Order.AGED.value
+    adaptive: AdaptiveRules | None = None
     kept: str = ""
 
     @property
@@ -144,6 +166,8 @@ class Regulation:
             stored["limit"] = astuple(self.limit)
         if self.keys is not None:
             stored["keys"] = self.keys.to_json()
+        if self.adaptive is not None:
+            stored["adaptive"] = astuple(self.adaptive)
         return dump_json(with_kept(stored, self.kept))
 
     @classmethod
@@ -156,6 +180,9 @@ class Regulation:
             values["limit"] = QueueLimit(*values["limit"])
         if "keys" in values:
             values["keys"] = KeyRules.from_json(values["keys"])
+        if "adaptive" in values:
+            # What a later release has appended is left out.
+            values["adaptive"] = AdaptiveRules(*values["adaptive"][:3])
         for name in ("requests", "limits"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values, kept=kept)

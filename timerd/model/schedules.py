@@ -97,10 +97,6 @@ class Recorded:
         """The instant before a slot; 0: it is the first one ever."""
         return self.slots[number - 1].instant_ms if number else self.before_ms
 
-    def after(self, number: int) -> int:
-        """The instant after a slot; 0: there is none."""
-        return self.slots[number + 1].instant_ms if number + 1 < len(self.slots) else self.next_ms
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:

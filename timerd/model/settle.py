@@ -73,6 +73,8 @@ class Carry(NamedTuple):
     progress: str = ""
     # Of a row that keeps its place: before then it is not sent (model/ordering.py).
     not_before_ms: int = 0
+    # Of a row that is over, and whose end makes a task: the outcome (`end_note`).
+    ended: int = 0
 
     def to_json(self) -> bytes:
         """As `dump_json` would write it, put together by hand: a worker that dies leaves tens of thousands."""
@@ -84,10 +86,11 @@ class Carry(NamedTuple):
 
     def _rest(self) -> bytes:
         _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error = self[:8]
-        end, sent_ms, worker, progress, not_before_ms = self[8:]
+        end, sent_ms, worker, progress, not_before_ms, ended = self[8:]
         attempt = _attempt(end, sent_ms, worker) if sent_ms or worker or end != AttemptEnd.FAILED else b""
         said = b',"progress":%b' % dump_json(progress) if progress else b""
         said += b',"not_before_ms":%d' % not_before_ms if not_before_ms else b""
+        said += b',"ended":%d' % ended if ended else b""
         return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b%b%b}' % (
             position_ms, version, lease_until_ms, failed_at_ms, _text(last_error), attempt, said,
         )  # fmt: skip
@@ -156,6 +159,18 @@ def last_attempt_of(key: RowKey) -> RowKey:
     """A record says besides how the attempt failed with which this row ended: by a carry of a task that is not there,
     so that who takes the partition over passes it by."""
     return key._replace(digest=key.digest.translate(_FLIPPED))
+
+
+def end_note(key: RowKey, outcome: Outcome, target: Partition, at_ms: int, error: str) -> Carry:
+    """A record says besides that the end of this row makes a task, which stands there: by a carry of a task that is not
+    there, at an instant before all others, so that who does not know it passes it by."""
+    source = last_attempt_of(key)._replace(position_ms=-1 - key.position_ms)
+    return Carry(source, CarryReason.RETRY, target, at_ms, 0, last_error=error, ended=outcome)
+
+
+def ended_key(note: Carry) -> RowKey:
+    """The row that an `end_note` speaks of."""
+    return last_attempt_of(note.source)._replace(position_ms=-1 - note.source.position_ms)
 
 
 def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple, overload
 
 from timerd.model.codec import dump_json, unknown_member
 from timerd.model.identity import RowKey
-from timerd.model.partition import Partition
+from timerd.model.partition import FIRST_KEY_SHARD, Partition
 from timerd.model.registers import RegisterKey
 from timerd.model.row_keys import RowKeys
 from timerd.model.rows import RowGroup
@@ -159,13 +159,23 @@ def is_bare(found: Found) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class BucketEntry:
-    """The catalogue: a bucket that exists."""
+    """The catalogue: a bucket that exists. `key_shards`: those that it has, in order (model/partition.py)."""
 
     scope: int
     bucket_ms: int
     shard_count: int
     finishing: bool
     finished: bool
+    key_shards: tuple[int, ...] = ()
+
+    def with_shard(self, shard: int) -> BucketEntry:
+        if shard >= FIRST_KEY_SHARD:
+            return replace(self, key_shards=tuple(sorted({*self.key_shards, shard})))
+        return replace(self, shard_count=max(self.shard_count, shard + 1))
+
+    @property
+    def last_shard(self) -> int:
+        return self.key_shards[-1] if self.key_shards else self.shard_count - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +241,13 @@ class DeadLetter:
             facts.get("ordering_key", ""),
             (place[0], place[1]) if place else None,
         )
+
+
+class EstimatedTotal(NamedTuple):
+    """About how many tasks there are, and in how many minutes of how many queues."""
+
+    tasks: int
+    minutes: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,8 +61,12 @@ class Template:
     soft_expire_after_ms: int = 0
     # 0 = its result is not kept.
     keep_result_ms: int = 0
+    # An attempt whose handler says no progress for so long has failed; 0 = it may be silent.
+    stall_timeout_ms: int = 0
     # Whose task it is among those of its queue, which take turns; empty: of nobody that is told apart.
     limit_key: str = ""
+    # The queue of the task that is inserted when one of them ends; empty: none is.
+    on_end: str = ""
     kept: str = field(default="", hash=False)
 
     @property

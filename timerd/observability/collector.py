@@ -7,19 +7,19 @@ core/dispatch/queue_stats.py, all others by the code. No task, key, payload or a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import version
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from timerd.config import own_version
 from timerd.core.sinks.breaker import TargetState
 from timerd.core.taken import QueueKey
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures, TargetFigures
 from timerd.observability.key_figures import key_metrics
-from timerd.observability.limit_figures import breaker_metrics, limit_metrics
+from timerd.observability.limit_figures import adaptive_metrics, breaker_metrics, key_use_metrics, limit_metrics
 from timerd.observability.own_health import health_metrics
 from timerd.observability.pool_figures import pool_metrics
 
@@ -37,7 +37,9 @@ class _Once(Collector):
         for part in (_queues, _tasks, _holding, _engine, _schedules, _targets, _calls, _store, _process):
             yield from part(self._figures)
         yield from limit_metrics(self._figures.limits)
+        yield from key_use_metrics(self._figures.key_use)
         yield from breaker_metrics(self._figures.breakers)
+        yield from adaptive_metrics(self._figures.adaptive)
         yield from pool_metrics(self._figures.pools)
         yield from key_metrics(self._figures.keys)
         yield from health_metrics(self._figures.health)
@@ -199,6 +201,12 @@ def _calls(f: Figures) -> Iterator[Metric]:
     for method, curve in f.call_times.items():
         add_curve(took, (method,), curve)
     yield took
+    answered = HistogramMetricFamily(
+        "timerd_call_seconds", "Calls that wait for what becomes of their task, by its state.", labels=("outcome",)
+    )
+    for outcome, curve in f.answered_calls.items():
+        add_curve(answered, (outcome,), curve)
+    yield answered
     yield gauge("timerd_streams_open", "Session and Work streams.", f.streams)
     yield gauge("timerd_workers", "Work streams.", f.workers)
 
@@ -236,7 +244,7 @@ def _process(f: Figures) -> Iterator[Metric]:
     )
     store = f.facts.store if f.facts is not None else ""
     info = GaugeMetricFamily("timerd_build_info", "1; what runs here.", labels=("version", "store"))
-    info.add_metric((version("timerd"), store), 1)
+    info.add_metric((own_version(), store), 1)
     yield info
 
 

@@ -16,12 +16,19 @@ from typing import NamedTuple
 
 from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
-from timerd.core.regulation import LimitLabels
+from timerd.core.regulation import KeyUse, LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
 from timerd.observability.key_figures import KeyFigures, keys_of
-from timerd.observability.limit_figures import BreakerFigures, LimitFigures, breakers_of, limits_of
+from timerd.observability.limit_figures import (
+    AdaptiveFigures,
+    BreakerFigures,
+    LimitFigures,
+    adaptive_of,
+    breakers_of,
+    limits_of,
+)
 from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.pool_figures import PoolFigures, pools_of
@@ -96,6 +103,7 @@ class Figures:
     quota_used: Mapping[tuple[str, str], int]
     calls: Mapping[tuple[str, str], int]
     call_times: Mapping[str, Curve]
+    answered_calls: Mapping[str, Curve]
     in_flight: int
     instances: int
     hints_dropped: int
@@ -130,7 +138,9 @@ class Figures:
     webhooks: Mapping[QueueKey, TargetFigures]
     stream_targets: Mapping[QueueKey, TargetFigures]
     limits: Mapping[LimitLabels, LimitFigures]
+    key_use: Mapping[LimitLabels, KeyUse]
     breakers: Mapping[QueueKey, BreakerFigures]
+    adaptive: Mapping[QueueKey, AdaptiveFigures]
     pools: Mapping[tuple[str, str], PoolFigures]
     keys: KeyFigures
 
@@ -183,7 +193,7 @@ class Observed:
         await self._refresh()
         now_ms = self._time.exact_ms()
         machines = list(self._scheduler.machines.values())
-        oldest = [ms for m in machines if (ms := m.oldest_ms()) is not None]
+        oldest = [ms for m in machines if (ms := m.oldest_standing_ms(int(now_ms))) is not None]
         marks = [_mark_ms(m) for m in machines if m.partition.bucket_ms <= now_ms]
         held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
@@ -198,6 +208,7 @@ class Observed:
             quota_used=self._api.quotas.in_use(),
             calls=dict(calls.ended),
             call_times={name: curve_of(each) for name, each in calls.seconds.items()},
+            answered_calls={state: curve_of(each) for state, each in self._api.calling.seconds.items()},
             in_flight=self._delivery.in_flight,
             instances=len(member.live()),
             hints_dropped=self._peers.dropped_hints if self._peers is not None else 0,
@@ -232,17 +243,25 @@ class Observed:
             webhooks=_targets(self._posting),
             stream_targets=_targets(self._appending),
             breakers=self._breakers(int(now_ms)),
+            adaptive=adaptive_of(self._regulating.still.adaptive) if self._regulating is not None else {},
             pools=pools_of(self._delivery.machine.capacity.pools),
             keys=keys_of(memory.order_keys, self._known()),
-            limits=self._limits(lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
+            key_use=(key_use := self._key_use(int(now_ms))),
+            limits=self._limits(key_use, lambda queues: sum(self._due_of(machines, queues, int(now_ms)).values())),
         )
 
     def _breakers(self, now_ms: int) -> Mapping[QueueKey, BreakerFigures]:
         return breakers_of(self._regulating.still.breakers, now_ms) if self._regulating is not None else {}
 
-    def _limits(self, due: Callable[[Collection[QueueKey]], int]) -> Mapping[LimitLabels, LimitFigures]:
+    def _limits(
+        self, keys: Mapping[LimitLabels, KeyUse], due: Callable[[Collection[QueueKey]], int]
+    ) -> Mapping[LimitLabels, LimitFigures]:
         ruled = self._regulating
-        return limits_of(ruled.limits, ruled.still.holds.pushed_back, due) if ruled is not None else {}
+        return limits_of(ruled.limits, ruled.still.holds.pushed_back, due, keys) if ruled is not None else {}
+
+    def _key_use(self, now_ms: int) -> Mapping[LimitLabels, KeyUse]:
+        keys = self._regulating.key_limits if self._regulating is not None else None
+        return keys.use.at(now_ms) if keys is not None else {}
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""

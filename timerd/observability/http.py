@@ -6,11 +6,11 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from importlib.metadata import version
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from timerd.config import own_version
 from timerd.model.errors import StartupError
 from timerd.services.transport.listen import Address
 
@@ -79,7 +79,7 @@ class HttpPort:
         return web.json_response({"ready": not wrong, "wrong": wrong}, status=503 if wrong else 200)
 
     async def _get_version(self, _request: web.Request) -> web.Response:
-        return web.json_response({"version": version("timerd")})
+        return web.json_response({"version": own_version()})
 
 
 def _is_ours(record: logging.LogRecord) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -23,21 +24,25 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
+from timerd.services.calls.calling import AnsweredCalls
 from timerd.services.calls.cancelling import Cancelling
 from timerd.services.calls.dead_letter_purge import DeadLetterPurge
+from timerd.services.calls.gathering import Gathering, StoresSingles
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.many_moves import ManyMoves
 from timerd.services.calls.mutations import Mutations
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.quotas import Quotas
-from timerd.services.calls.reads import DeliveryFacts, Reads
+from timerd.services.calls.reads import DeliveryFacts, OtherKeepers, Reads
 from timerd.services.calls.results import KeptResults
+from timerd.services.calls.target_board import TargetBoard
 from timerd.services.calls.task_ends import TaskEnds
-from timerd.services.engine.verbs import Verbs
+from timerd.services.engine.verbs import StoredTasks, Verbs
 from timerd.services.operating.operating import Operating
 from timerd.services.operating.watching import Watching
 from timerd.services.transport.audit_records import AuditRecords
 from timerd.services.transport.decoding import Received, decoder
+from timerd.services.transport.front_door import AsksTogether, CallOutcome
 from timerd.services.transport.open_streams import end_by
 from timerd.services.transport.permission import check_namespace
 from timerd.services.transport.session import Session, SessionMessage
@@ -51,7 +56,9 @@ Verb = Callable[[Any], Awaitable[Message]]
 Methods = dict[str, Any]
 NO_RULES = NoRules()
 # They take as long as they were asked to.
-LONG = {"Wait"}
+LONG = {"Wait", "Call"}
+# They hold their part of the budget themselves, for as long as it is needed.
+HOLD_THEMSELVES = {"Call"}
 
 
 class TimerApi:
@@ -68,9 +75,12 @@ class TimerApi:
         quotas: Quotas | None = None,
         audited: AuditRecords | None = None,
         watching: Watching | None = None,
+        singles: StoresSingles | None = None,
+        elsewhere: OtherKeepers | None = None,
     ) -> None:
         """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere.
-        `watching` None: nothing is sent from here."""
+        `watching` None: nothing is sent from here. `singles` stores what comes in one turn of the loop together; None:
+        each call by itself. `elsewhere`: who keeps ordering keys, where there are other instances."""
         self.audited = audited
         self.watching = watching
         self.ingest = IngestBudget(config.ingest_budget_bytes)
@@ -78,14 +88,23 @@ class TimerApi:
         self.quotas = quotas or Quotas()
         self.ends, self.results = TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
+        self.calling = AnsweredCalls(self._change, verbs, self.ends, self.results, self.ingest, self._in_time)
         self._cancelling = Cancelling(self._change, verbs, self.ends)
         self._moves = ManyMoves(verbs, self._change.changed)
         self._dead = DeadLetterPurge(verbs, self._change.changed)
-        self._look = Reads(verbs, config, delivery, rules, self.ends, self.results)
+        self.targets = TargetBoard()
+        self._look = Reads(verbs, config, delivery, rules, self.ends, self.results, self.targets, elsewhere)
+        # As operators see it: what takes the calls of gRPC.
+        self.front_door = ""
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
         self._sessions: set[Session] = set()
         self._running: set[asyncio.Task[Any]] = set()
+        self._gathering: Gathering | None = None
+        if singles is not None:
+            by_itself = partial(self._answered_by_itself, "Schedule", self._change.schedule)
+            ways = by_itself, partial(self._within_deadline, "Schedule"), self._start
+            self._gathering = Gathering(self._change, verbs.now_ms, singles, self.ingest, *ways)
 
     @property
     def changed(self) -> Mapping[str, int]:
@@ -101,6 +120,7 @@ class TimerApi:
         return {
             "Schedule": change.schedule,
             "ScheduleBatch": change.schedule_batch,
+            "Call": self.calling.call,
             "Cancel": self._cancelling.cancel,
             "CancelBatch": change.cancel_batch,
             "Reschedule": change.reschedule,
@@ -114,9 +134,14 @@ class TimerApi:
             "ListDeadLetters": look.list_dead_letters,
             "PurgeDeadLetters": self._dead.purge_dead_letters,
             "Redrive": change.redrive,
-            "GetServerInfo": look.get_server_info,
+            "GetServerInfo": self._get_server_info,
             **self._verbs_of_operators(),
         }
+
+    async def _get_server_info(self, request: wire.GetServerInfoRequest) -> wire.GetServerInfoResponse:
+        info = await self._look.get_server_info(request)
+        info.front_door = self.front_door
+        return info
 
     def _verbs_of_operators(self) -> dict[str, Verb]:
         operate = self._operating
@@ -165,15 +190,21 @@ class TimerApi:
 
     async def finished(self, grace_ms: int) -> None:
         """Until all that has begun is answered; what is not within the grace is given up: its outcome is unknown."""
-        if self._running:
-            _, late = await asyncio.wait(set(self._running), timeout=grace_ms / 1000)
-            for task in late:
-                task.cancel()
+        loop = asyncio.get_running_loop()
+        until_s = loop.time() + grace_ms / 1000
+        # What has begun may begin more.
+        while self._running and (left_s := until_s - loop.time()) > 0:
+            await asyncio.wait(set(self._running), timeout=left_s)
+        for task in list(self._running):
+            task.cancel()
 
     def _unary(self, name: str, verb: Verb) -> Callable[[Received[Any], Context], Awaitable[Message]]:
+        is_gathered = name == "Schedule" and self._gathering is not None
+        ask = self._gathering.ask if self._gathering is not None and is_gathered else partial(self._asked, name, verb)
+
         async def handle(received: Received[Any], context: Context) -> Message:
             began_s = perf_counter()
-            outcome = await self._outcome(name, caught(self._gated(verb, received)))
+            outcome = await ask(received)
             self.calls.end(name, outcome, perf_counter() - began_s)
             if isinstance(outcome, Problem):
                 await abort(context, outcome)
@@ -182,14 +213,52 @@ class TimerApi:
 
         return handle
 
-    async def _outcome(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - a reply, or a Problem
+    async def _asked(self, name: str, verb: Verb, received: Received[Any]) -> Any:  # noqa: ANN401 - a reply, or a Problem
+        work = caught(self._gated(verb, received, name))
         if self._call_deadline.is_limited and name not in LONG:
             return await self._call_deadline.outcome(name, work, self._start)
         return await asyncio.shield(self._start(work))
 
-    async def _gated(self, verb: Verb, received: Received[Any]) -> Message:
+    async def _in_time(self, work: Coroutine[Any, Any, StoredTasks]) -> StoredTasks:
+        if not self._call_deadline.is_limited:
+            return await work
+        stored: StoredTasks = await self._call_deadline.result("Call", work, self._start)
+        return stored
+
+    async def _answered_by_itself(self, name: str, verb: Verb, received: Received[Any]) -> Any:  # noqa: ANN401 - as above
+        """As `_asked`, in a task that its caller does not cancel."""
+        return await self._within_deadline(name, caught(self._gated(verb, received)))
+
+    async def _within_deadline(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - whatever it gives
+        if self._call_deadline.is_limited:
+            return await self._call_deadline.outcome(name, work, self._start)
+        return await work
+
+    async def _gated(self, verb: Verb, received: Received[Any], name: str = "") -> Message:
+        if name in HOLD_THEMSELVES:
+            return await verb(received.message)
         with self.ingest.hold(received.size_bytes):
             return await verb(received.message)
+
+    def together(self) -> Mapping[str, AsksTogether]:
+        """Paths of methods, and what carries their calls out together where they came together."""
+        gathering = self._gathering
+        if gathering is None:
+            return {}
+        read = decoder(wire.ScheduleRequest)
+
+        def ask(raw: bytes, told: Callable[[CallOutcome | None], None]) -> None:
+            began_s = perf_counter()
+
+            def over(answered: asyncio.Future[CallOutcome]) -> None:
+                outcome = None if answered.cancelled() else answered.result()
+                if outcome is not None:
+                    self.calls.end("Schedule", outcome, perf_counter() - began_s)
+                told(outcome)
+
+            gathering.ask(read(raw)).add_done_callback(over)
+
+        return {f"/{_SERVICE.full_name}/Schedule": ask}
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)

@@ -12,7 +12,6 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from timerd.config import ServerConfig
-from timerd.model.errors import StartupError
 from timerd.ports import TokenReader
 from timerd.services.api import TimerApi
 from timerd.services.background import begin
@@ -20,13 +19,14 @@ from timerd.services.health.health_board import API, LIVE, PARTS, READY, HealthB
 from timerd.services.transport.access import Access
 from timerd.services.transport.audit import Audit
 from timerd.services.transport.audit_log import AuditLog
-from timerd.services.transport.decoding import MAX_WIRE_BYTES
+from timerd.services.transport.door_choice import make_door
+from timerd.services.transport.front_door import ServedCalls
+from timerd.services.transport.grpcio_door import grpcio_server
 from timerd.services.transport.last_line import LastLine
 from timerd.services.transport.listen import Address, check_listen
 from timerd.services.transport.local_calls import LocalCalls
 from timerd.services.transport.principals import Principals
 from timerd.services.transport.streams import StreamLimit, Unfinished
-from timerd.services.transport.tls import TlsFiles, server_credentials
 from timerd.services.work.work_service import work_handler
 from timerd.v1 import (
     cycle_service_pb2,
@@ -50,8 +50,6 @@ REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 # What can be asked for -> the part of the board that answers. Callers and workers need all of it.
 SERVICES = (TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, CYCLE_SERVICE, OVERVIEW_SERVICE, REGULATION_SERVICE)
 CHECKED = dict.fromkeys((READY, *SERVICES), READY) | {part: part for part in (LIVE, *PARTS)}
-# Calls of one connection beyond the streams: the rest waits in the client.
-_UNARY_CALLS_PER_CONNECTION = 1_000
 _WIND_UP_S = 2.0
 
 
@@ -87,13 +85,18 @@ class ApiServer:
         if config.auth.principals_file is not None:
             self._principals = Principals(config.auth.principals_file, tokens)
             interceptors.insert(2, Access(self._principals))
-        self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
         handlers = (api.handler(), work_handler(work), *inside)
-        self._server.add_generic_rpc_handlers(handlers)
         # The same services for the HTTP port.
         self.local = LocalCalls(interceptors, handlers)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        _add_reflection(self._server)
+        server = grpcio_server(config, interceptors)
+        server.add_generic_rpc_handlers(handlers)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        _add_reflection(server)
+        calls = LocalCalls(interceptors, handlers)
+        # Where roles are asked for, each call passes the interceptor that does.
+        together = api.together() if self._principals is None else {}
+        self.door = make_door(ServedCalls(config, server, calls, calls.unary_methods(SERVICES), together))
+        api.front_door = self.door.name
 
     async def start(self) -> Address:
         """Bound and answering; NOT_SERVING until `set_serving`. Raises StartupError."""
@@ -102,23 +105,9 @@ class ApiServer:
         address = check_listen(self._config)
         if self._audit is not None:
             self._audit.begin()
-        port = self._bind(address)
-        await self._server.start()
+        bound = await self.door.open(address)
         self.local.open()
-        return address._replace(port=port)
-
-    def _bind(self, address: Address) -> int:
-        tls = self._config.tls
-        credentials = server_credentials(TlsFiles(tls)) if tls.certificate_file is not None else None
-        try:
-            if credentials is None:
-                return self._server.add_insecure_port(str(address))
-            return self._server.add_secure_port(str(address), credentials)
-        except (RuntimeError, ValueError) as error:
-            raise StartupError(
-                f"Cannot listen on {address}: see whether another program (perhaps another timerd) has the port "
-                "already and whether the address is one of this machine; then choose another one."
-            ) from error
+        return bound
 
     async def set_serving(self, *, serving: bool) -> None:
         """Health checks see it when this returns."""
@@ -147,7 +136,7 @@ class ApiServer:
         await self.set_serving(serving=False)
         self.api.drain()
         self.local.close()
-        await self._server.stop(grace_ms / 1000)
+        await self.door.close(grace_ms / 1000)
         await self.api.finished(grace_ms)
         await self._unfinished.wound_up(_WIND_UP_S)
 
@@ -160,30 +149,7 @@ class ApiServer:
     async def kill(self) -> None:
         """Hangs up, as the end of the process would."""
         self.local.close()
-        await self._server.stop(0)
-
-
-def _options(config: ServerConfig) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", MAX_WIRE_BYTES),
-        ("grpc.max_send_message_length", -1),
-        ("grpc.max_concurrent_streams", config.max_streams + _UNARY_CALLS_PER_CONNECTION),
-        # Two servers on one port would share the calls between two data directories.
-        ("grpc.so_reuseport", 0),
-        # A peer that vanished is noticed within 10 s, so that its deliveries go elsewhere, and not before the SDK has
-        # noticed (6 s) and is back: then it says what did not reach it.
-        ("grpc.keepalive_time_ms", 3_400),
-        ("grpc.keepalive_timeout_ms", 6_500),
-        ("grpc.http2.ping_timeout_ms", 6_500),
-        ("grpc.keepalive_permit_without_calls", 1),
-        # Workers and clients do the same from their side (every 3 s). By default gRPC takes that for an attack (it
-        # allows one ping in 5 minutes) and hangs up with "too_many_pings".
-        ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
-        ("grpc.http2.max_pings_without_data", 0),
-        # As in the SDK: answers to pings do not wait behind megabytes on a slow road.
-        ("grpc.http2.bdp_probe", 0),
-        ("grpc.http2.lookahead_bytes", 512 << 10),
-    ]
+        await self.door.close(0)
 
 
 def _add_reflection(server: grpc.aio.Server) -> None:

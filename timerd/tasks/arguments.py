@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
-from timerd.sdk.values import Delivery, invalid
+from timerd.sdk.values import Delivery, invalid, unkept
 from timerd.sdk.working import name_of
 
 try:
@@ -16,8 +16,10 @@ try:
 
     from pydantic import ConfigDict, TypeAdapter, ValidationError
     from pydantic.errors import PydanticSchemaGenerationError
-    from pydantic_core import PydanticSerializationError, to_json
+    from pydantic_core import to_json
     from typing_extensions import TypedDict
+
+    from timerd.tasks.structs import plain, understood
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         "Typed tasks need pydantic, which checks their arguments: `pip install pydantic`."
@@ -48,7 +50,7 @@ class Arguments:
         form = TypedDict(function.__name__, fields)  # type: ignore[misc] # its fields are known at run time
         form.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
         self._adapter = self._adapter_of(form)
-        self._returned: Any = hints.get("return", Any)
+        self._returned: Any = understood(hints.get("return", Any))
 
     def _hints(self, function: Callable[..., object]) -> dict[str, Any]:
         try:
@@ -64,8 +66,8 @@ class Arguments:
             return TypeAdapter(form)
         except PydanticSchemaGenerationError as error:
             raise self._wrong(
-                "has an argument of a type that pydantic does not know: take a dataclass, a pydantic model or a "
-                "plain type."
+                "has an argument of a type that pydantic does not know: take a dataclass, a pydantic model, a Struct "
+                "of msgspec or a plain type."
             ) from error
 
     def _field(self, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> Any:  # noqa: ANN401 - an annotation
@@ -75,7 +77,7 @@ class Arguments:
             raise self._wrong(f"has a parameter {parameter.name!r}, which is a word of `schedule` itself: rename it.")
         if parameter.name not in hints:
             raise self._wrong(f"does not say of what type {parameter.name!r} is: annotate it, as `user: int`.")
-        hint = hints[parameter.name]
+        hint = understood(hints[parameter.name])
         return hint if parameter.default is inspect.Parameter.empty else NotRequired[hint]
 
     def _wrong(self, sentence: str) -> Exception:
@@ -102,11 +104,12 @@ class Arguments:
         return {**arguments, **dict.fromkeys(self._of_delivery, delivery)}
 
     def result_to_json(self, returned: object) -> bytes:
-        """Raises TypeError for what cannot be JSON."""
+        """Raises InvalidTask for what cannot be JSON, which ends the task as a dead letter."""
         try:
-            return to_json(returned)
-        except PydanticSerializationError as error:
-            raise TypeError(f"What {self._name} returned cannot be kept as JSON: {error}") from None
+            return to_json(returned, fallback=plain)
+        except ValueError as error:
+            # Also of what holds itself.
+            raise unkept(f"What {self._name} returned cannot be kept as JSON: {error}") from None
 
     def result_from_json(self, result: bytes) -> object:
         """As the function says that it returns it. Raises ValueError with a sentence."""

@@ -27,6 +27,12 @@ class OnFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     ON_FAILURE_HALT: _ClassVar[OnFailure]
     ON_FAILURE_PASS: _ClassVar[OnFailure]
 
+class QueueOrder(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUEUE_ORDER_UNSPECIFIED: _ClassVar[QueueOrder]
+    QUEUE_ORDER_AGED: _ClassVar[QueueOrder]
+    QUEUE_ORDER_EDF: _ClassVar[QueueOrder]
+
 class BreakerState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     BREAKER_STATE_UNSPECIFIED: _ClassVar[BreakerState]
@@ -42,6 +48,9 @@ ON_FAILURE_UNSPECIFIED: OnFailure
 ON_FAILURE_HOLD: OnFailure
 ON_FAILURE_HALT: OnFailure
 ON_FAILURE_PASS: OnFailure
+QUEUE_ORDER_UNSPECIFIED: QueueOrder
+QUEUE_ORDER_AGED: QueueOrder
+QUEUE_ORDER_EDF: QueueOrder
 BREAKER_STATE_UNSPECIFIED: BreakerState
 BREAKER_STATE_CLOSED: BreakerState
 BREAKER_STATE_OPEN: BreakerState
@@ -95,8 +104,20 @@ class Breaker(_message.Message):
     until: _timestamp_pb2.Timestamp
     def __init__(self, state: _Optional[_Union[BreakerState, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
+class Adaptive(_message.Message):
+    __slots__ = ("floor", "ceiling", "target", "limit")
+    FLOOR_FIELD_NUMBER: _ClassVar[int]
+    CEILING_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    floor: int
+    ceiling: int
+    target: _duration_pb2.Duration
+    limit: int
+    def __init__(self, floor: _Optional[int] = ..., ceiling: _Optional[int] = ..., target: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
+
 class Queue(_message.Message):
-    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker", "keys", "ordering")
+    __slots__ = ("namespace", "name", "mode", "until", "note", "revision", "limit", "limits", "held_until", "breaker", "keys", "ordering", "order", "adaptive")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     MODE_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +130,8 @@ class Queue(_message.Message):
     BREAKER_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     ORDERING_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     mode: QueueMode
@@ -121,10 +144,12 @@ class Queue(_message.Message):
     breaker: Breaker
     keys: KeyRules
     ordering: OnFailure
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ...) -> None: ...
+    order: QueueOrder
+    adaptive: Adaptive
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ..., order: _Optional[_Union[QueueOrder, str]] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ...) -> None: ...
 
 class NamedLimit(_message.Message):
-    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time", "held_until")
+    __slots__ = ("namespace", "name", "limit", "revision", "queues", "in_hand", "next_time", "held_until", "keyed", "overrides", "keys_at_limit", "keys_at_limit_count")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +158,10 @@ class NamedLimit(_message.Message):
     IN_HAND_FIELD_NUMBER: _ClassVar[int]
     NEXT_TIME_FIELD_NUMBER: _ClassVar[int]
     HELD_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    KEYED_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
+    KEYS_AT_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    KEYS_AT_LIMIT_COUNT_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     name: str
     limit: Limit
@@ -141,7 +170,25 @@ class NamedLimit(_message.Message):
     in_hand: int
     next_time: _timestamp_pb2.Timestamp
     held_until: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    keyed: bool
+    overrides: _containers.RepeatedCompositeFieldContainer[KeyOverride]
+    keys_at_limit: _containers.RepeatedCompositeFieldContainer[KeyAtLimit]
+    keys_at_limit_count: int
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., in_hand: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., held_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keyed: bool = ..., overrides: _Optional[_Iterable[_Union[KeyOverride, _Mapping]]] = ..., keys_at_limit: _Optional[_Iterable[_Union[KeyAtLimit, _Mapping]]] = ..., keys_at_limit_count: _Optional[int] = ...) -> None: ...
+
+class KeyAtLimit(_message.Message):
+    __slots__ = ("limit_key", "in_hand", "waiting", "next_time", "throttled")
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    NEXT_TIME_FIELD_NUMBER: _ClassVar[int]
+    THROTTLED_FIELD_NUMBER: _ClassVar[int]
+    limit_key: str
+    in_hand: int
+    waiting: int
+    next_time: _timestamp_pb2.Timestamp
+    throttled: bool
+    def __init__(self, limit_key: _Optional[str] = ..., in_hand: _Optional[int] = ..., waiting: _Optional[int] = ..., next_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., throttled: bool = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
     __slots__ = ("namespace", "queue")
@@ -204,7 +251,7 @@ class SetModeResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PutQueueRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys", "ordering")
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys", "ordering", "order", "adaptive")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -215,6 +262,8 @@ class PutQueueRequest(_message.Message):
     BREAKER_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     ORDERING_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     queue: str
@@ -225,7 +274,9 @@ class PutQueueRequest(_message.Message):
     breaker: Breaker
     keys: KeyRules
     ordering: OnFailure
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ...) -> None: ...
+    order: QueueOrder
+    adaptive: Adaptive
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ..., order: _Optional[_Union[QueueOrder, str]] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ...) -> None: ...
 
 class PutQueueResponse(_message.Message):
     __slots__ = ("queue",)
@@ -234,7 +285,7 @@ class PutQueueResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
 
 class UpdateQueueRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys", "ordering", "update_mask", "plain_keys")
+    __slots__ = ("namespace", "request_id", "queue", "limit", "revision", "request_time", "limits", "breaker", "keys", "ordering", "update_mask", "plain_keys", "order", "adaptive")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -247,6 +298,8 @@ class UpdateQueueRequest(_message.Message):
     ORDERING_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
     PLAIN_KEYS_FIELD_NUMBER: _ClassVar[int]
+    ORDER_FIELD_NUMBER: _ClassVar[int]
+    ADAPTIVE_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     queue: str
@@ -259,7 +312,9 @@ class UpdateQueueRequest(_message.Message):
     ordering: OnFailure
     update_mask: _field_mask_pb2.FieldMask
     plain_keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., plain_keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    order: QueueOrder
+    adaptive: Adaptive
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., limits: _Optional[_Iterable[str]] = ..., breaker: _Optional[_Union[Breaker, _Mapping]] = ..., keys: _Optional[_Union[KeyRules, _Mapping]] = ..., ordering: _Optional[_Union[OnFailure, str]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., plain_keys: _Optional[_Iterable[str]] = ..., order: _Optional[_Union[QueueOrder, str]] = ..., adaptive: _Optional[_Union[Adaptive, _Mapping]] = ...) -> None: ...
 
 class UpdateQueueResponse(_message.Message):
     __slots__ = ("queue",)
@@ -268,20 +323,24 @@ class UpdateQueueResponse(_message.Message):
     def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
 
 class PutLimitRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "name", "limit", "revision", "request_time")
+    __slots__ = ("namespace", "request_id", "name", "limit", "revision", "request_time", "keyed", "overrides")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEYED_FIELD_NUMBER: _ClassVar[int]
+    OVERRIDES_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     name: str
     limit: Limit
     revision: int
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    keyed: bool
+    overrides: _containers.RepeatedCompositeFieldContainer[KeyOverride]
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., name: _Optional[str] = ..., limit: _Optional[_Union[Limit, _Mapping]] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keyed: bool = ..., overrides: _Optional[_Iterable[_Union[KeyOverride, _Mapping]]] = ...) -> None: ...
 
 class PutLimitResponse(_message.Message):
     __slots__ = ("limit",)

@@ -124,7 +124,7 @@ class RegulationServiceServicer(object):
     def PutQueue(self, request, context):
         """The limits of a queue, in the place of those before; its mode stays. They count from the reply on: a lower one is reached as
         deliveries end. FAILED_PRECONDITION where it lists a limit that nobody has put (LIMIT_UNKNOWN), and on a server that is one of
-        a cluster where it has a rate or rules of keys, or an instance is of an older release (LIMIT_IN_CLUSTER).
+        a cluster where it has rules of keys, or an instance is of an older release (LIMIT_IN_CLUSTER).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -139,8 +139,7 @@ class RegulationServiceServicer(object):
 
     def PutLimit(self, request, context):
         """A limit with a name, in the place of the one before. It counts for all queues that list it together, from the reply on.
-        FAILED_PRECONDITION (LIMIT_IN_CLUSTER) on a server that is one of a cluster where it has a rate, or an instance is of an
-        older release.
+        FAILED_PRECONDITION (LIMIT_IN_CLUSTER) on a server that is one of a cluster where an instance is of an older release.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -293,6 +293,36 @@ class WaitResponse(_message.Message):
     has_ended: bool
     def __init__(self, task: _Optional[_Union[_task_pb2.Task, _Mapping]] = ..., has_ended: bool = ...) -> None: ...
 
+class CallRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "template", "payload", "request_time", "timeout")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    template: _task_pb2.TaskTemplate
+    payload: bytes
+    request_time: _timestamp_pb2.Timestamp
+    timeout: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., payload: _Optional[bytes] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class CallResponse(_message.Message):
+    __slots__ = ("task_id", "state", "has_ended", "result", "last_error")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    HAS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    state: _task_pb2.TaskState
+    has_ended: bool
+    result: _task_pb2.Result
+    last_error: str
+    def __init__(self, task_id: _Optional[str] = ..., state: _Optional[_Union[_task_pb2.TaskState, str]] = ..., has_ended: bool = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., last_error: _Optional[str] = ...) -> None: ...
+
 class TaskFilter(_message.Message):
     __slots__ = ("start_time", "end_time", "queue", "states", "labels")
     class LabelsEntry(_message.Message):
@@ -383,16 +413,18 @@ class PurgeRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., filter: _Optional[_Union[TaskFilter, _Mapping]] = ..., force: bool = ..., page_token: _Optional[str] = ..., max_scanned: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PurgeResponse(_message.Message):
-    __slots__ = ("purged", "dry_run", "next_page_token", "scanned_through")
+    __slots__ = ("purged", "dry_run", "next_page_token", "scanned_through", "in_hand")
     PURGED_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     SCANNED_THROUGH_FIELD_NUMBER: _ClassVar[int]
+    IN_HAND_FIELD_NUMBER: _ClassVar[int]
     purged: int
     dry_run: bool
     next_page_token: str
     scanned_through: _timestamp_pb2.Timestamp
-    def __init__(self, purged: _Optional[int] = ..., dry_run: bool = ..., next_page_token: _Optional[str] = ..., scanned_through: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    in_hand: int
+    def __init__(self, purged: _Optional[int] = ..., dry_run: bool = ..., next_page_token: _Optional[str] = ..., scanned_through: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_hand: _Optional[int] = ...) -> None: ...
 
 class DeadLetter(_message.Message):
     __slots__ = ("task", "death_time", "attempts", "last_error")
@@ -553,7 +585,7 @@ class Ledger(_message.Message):
     def __init__(self, inserted: _Optional[int] = ..., acked: _Optional[int] = ..., cancelled: _Optional[int] = ..., moved: _Optional[int] = ..., carried: _Optional[int] = ..., expired: _Optional[int] = ..., dead: _Optional[int] = ..., purged: _Optional[int] = ..., unexplained: _Optional[int] = ...) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "durability", "store", "engine_time", "clock_offset_ms", "clock_trusted", "disk_free_bytes", "disk_used_bytes", "ledger", "partitions_open", "memory_used_bytes", "memory_budget_bytes", "in_flight", "loaded", "workers", "oldest_due_time", "start_time", "lateness_bounds_ms", "lateness_counts", "uptime", "advice", "notes")
+    __slots__ = ("version", "durability", "store", "engine_time", "clock_offset_ms", "clock_trusted", "disk_free_bytes", "disk_used_bytes", "ledger", "partitions_open", "memory_used_bytes", "memory_budget_bytes", "in_flight", "loaded", "workers", "oldest_due_time", "start_time", "lateness_bounds_ms", "lateness_counts", "uptime", "advice", "notes", "front_door")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
@@ -576,6 +608,7 @@ class GetServerInfoResponse(_message.Message):
     UPTIME_FIELD_NUMBER: _ClassVar[int]
     ADVICE_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    FRONT_DOOR_FIELD_NUMBER: _ClassVar[int]
     version: str
     durability: str
     store: str
@@ -598,4 +631,5 @@ class GetServerInfoResponse(_message.Message):
     uptime: _duration_pb2.Duration
     advice: _containers.RepeatedScalarFieldContainer[str]
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, version: _Optional[str] = ..., durability: _Optional[str] = ..., store: _Optional[str] = ..., engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., clock_trusted: bool = ..., disk_free_bytes: _Optional[int] = ..., disk_used_bytes: _Optional[int] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., partitions_open: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., workers: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., advice: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    front_door: str
+    def __init__(self, version: _Optional[str] = ..., durability: _Optional[str] = ..., store: _Optional[str] = ..., engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., clock_offset_ms: _Optional[int] = ..., clock_trusted: bool = ..., disk_free_bytes: _Optional[int] = ..., disk_used_bytes: _Optional[int] = ..., ledger: _Optional[_Union[Ledger, _Mapping]] = ..., partitions_open: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., workers: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., advice: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ..., front_door: _Optional[str] = ...) -> None: ...

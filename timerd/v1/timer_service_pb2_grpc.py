@@ -79,6 +79,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.GetRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.GetResponse.FromString,
                 _registered_method=True)
+        self.Call = channel.unary_unary(
+                '/timerd.v1.TimerService/Call',
+                request_serializer=timerd_dot_v1_dot_timer__service__pb2.CallRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_timer__service__pb2.CallResponse.FromString,
+                _registered_method=True)
         self.Wait = channel.unary_unary(
                 '/timerd.v1.TimerService/Wait',
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.WaitRequest.SerializeToString,
@@ -210,6 +215,13 @@ class TimerServiceServicer(object):
 
     def Get(self, request, context):
         """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Call(self, request, context):
+        """Has a task handled at once, and answers when it has ended, or after `timeout`: a Schedule and the wait for its task in one.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
@@ -361,6 +373,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.Get,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.GetRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.GetResponse.SerializeToString,
+            ),
+            'Call': grpc.unary_unary_rpc_method_handler(
+                    servicer.Call,
+                    request_deserializer=timerd_dot_v1_dot_timer__service__pb2.CallRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_timer__service__pb2.CallResponse.SerializeToString,
             ),
             'Wait': grpc.unary_unary_rpc_method_handler(
                     servicer.Wait,
@@ -657,6 +674,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/Get',
             timerd_dot_v1_dot_timer__service__pb2.GetRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.GetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Call(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/Call',
+            timerd_dot_v1_dot_timer__service__pb2.CallRequest.SerializeToString,
+            timerd_dot_v1_dot_timer__service__pb2.CallResponse.FromString,
             options,
             channel_credentials,
             insecure,

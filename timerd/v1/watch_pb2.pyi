@@ -19,6 +19,7 @@ class DeliveryEventKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DELIVERY_EVENT_KIND_DEAD: _ClassVar[DeliveryEventKind]
     DELIVERY_EVENT_KIND_EXPIRED: _ClassVar[DeliveryEventKind]
     DELIVERY_EVENT_KIND_GIVEN_BACK: _ClassVar[DeliveryEventKind]
+    DELIVERY_EVENT_KIND_CANCELLED: _ClassVar[DeliveryEventKind]
 DELIVERY_EVENT_KIND_UNSPECIFIED: DeliveryEventKind
 DELIVERY_EVENT_KIND_SENT: DeliveryEventKind
 DELIVERY_EVENT_KIND_ACKED: DeliveryEventKind
@@ -26,6 +27,7 @@ DELIVERY_EVENT_KIND_FAILED: DeliveryEventKind
 DELIVERY_EVENT_KIND_DEAD: DeliveryEventKind
 DELIVERY_EVENT_KIND_EXPIRED: DeliveryEventKind
 DELIVERY_EVENT_KIND_GIVEN_BACK: DeliveryEventKind
+DELIVERY_EVENT_KIND_CANCELLED: DeliveryEventKind
 
 class DeliveryEvent(_message.Message):
     __slots__ = ("time", "kind", "queue", "task_id", "due_time", "lateness_ms", "attempt", "worker", "instance", "took_ms", "next_attempt_time")

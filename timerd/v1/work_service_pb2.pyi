@@ -126,12 +126,14 @@ class Settle(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., throttle: _Optional[_Union[Throttle, _Mapping]] = ..., result: _Optional[_Union[_task_pb2.Result, _Mapping]] = ..., keep_result_ms: _Optional[int] = ...) -> None: ...
 
 class Throttle(_message.Message):
-    __slots__ = ("limit", "after")
+    __slots__ = ("limit", "after", "by_key")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
+    BY_KEY_FIELD_NUMBER: _ClassVar[int]
     limit: str
     after: _duration_pb2.Duration
-    def __init__(self, limit: _Optional[str] = ..., after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    by_key: bool
+    def __init__(self, limit: _Optional[str] = ..., after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., by_key: bool = ...) -> None: ...
 
 class Extend(_message.Message):
     __slots__ = ("ack_tokens", "reports")
@@ -142,12 +144,14 @@ class Extend(_message.Message):
     def __init__(self, ack_tokens: _Optional[bytes] = ..., reports: _Optional[_Iterable[_Union[ProgressReport, _Mapping]]] = ...) -> None: ...
 
 class ProgressReport(_message.Message):
-    __slots__ = ("ack_token", "progress")
+    __slots__ = ("ack_token", "progress", "age_ms")
     ACK_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
     ack_token: bytes
     progress: _task_pb2.Progress
-    def __init__(self, ack_token: _Optional[bytes] = ..., progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ...) -> None: ...
+    age_ms: int
+    def __init__(self, ack_token: _Optional[bytes] = ..., progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class WorkResponse(_message.Message):
     __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended", "interrupt")
@@ -180,7 +184,7 @@ class Opened(_message.Message):
     def __init__(self, server: _Optional[str] = ..., lease_ms: _Optional[int] = ..., ack_token_bytes: _Optional[int] = ..., lost: _Optional[bytes] = ..., knows_pools: bool = ...) -> None: ...
 
 class DeliveryTemplate(_message.Message):
-    __slots__ = ("labels", "content_type", "priority", "fencing_scope", "fencing_token", "keep_result_ms")
+    __slots__ = ("labels", "content_type", "priority", "fencing_scope", "fencing_token", "keep_result_ms", "stall_timeout_ms")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -194,13 +198,15 @@ class DeliveryTemplate(_message.Message):
     FENCING_SCOPE_FIELD_NUMBER: _ClassVar[int]
     FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_MS_FIELD_NUMBER: _ClassVar[int]
+    STALL_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     labels: _containers.ScalarMap[str, str]
     content_type: str
     priority: int
     fencing_scope: str
     fencing_token: int
     keep_result_ms: int
-    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., keep_result_ms: _Optional[int] = ...) -> None: ...
+    stall_timeout_ms: int
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., keep_result_ms: _Optional[int] = ..., stall_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class DeliveredOccurrence(_message.Message):
     __slots__ = ("schedule_id", "occurrence_id", "instant_ms", "previous_instant_ms", "reason", "revision", "missed_before")
@@ -301,21 +307,23 @@ class GoAway(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class ReceiveRequest(_message.Message):
-    __slots__ = ("namespace", "queue", "max_tasks", "wait", "lease")
+    __slots__ = ("namespace", "queue", "max_tasks", "wait", "lease", "queues")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
     LEASE_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     queue: str
     max_tasks: int
     wait: _duration_pb2.Duration
     lease: _duration_pb2.Duration
-    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., max_tasks: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., max_tasks: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., queues: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReceivedTask(_message.Message):
-    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress", "ordering_key", "order_fence", "keep_result")
+    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence", "deadline", "soft_deadline", "previous_progress", "ordering_key", "order_fence", "keep_result", "stall_timeout")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -346,6 +354,7 @@ class ReceivedTask(_message.Message):
     ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
     ORDER_FENCE_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
+    STALL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     delivery_id: str
     ack_token: bytes
@@ -369,7 +378,8 @@ class ReceivedTask(_message.Message):
     ordering_key: str
     order_fence: bytes
     keep_result: _duration_pb2.Duration
-    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., order_fence: _Optional[bytes] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    stall_timeout: _duration_pb2.Duration
+    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ..., deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_deadline: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., previous_progress: _Optional[_Union[_task_pb2.Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., order_fence: _Optional[bytes] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., stall_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReceiveResponse(_message.Message):
     __slots__ = ("tasks",)

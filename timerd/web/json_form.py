@@ -16,6 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from timerd.model.errors import Invalid
+from timerd.web.json_writing import tree_of
 
 # Some milliseconds of work.
 INLINE_BYTES = 16 << 10
@@ -42,7 +43,7 @@ async def _away(size_bytes: int, work: Callable[P, R], *given: P.args, **named: 
 
 
 def _write(message: Message) -> bytes:
-    return json_format.MessageToJson(message, indent=None, ensure_ascii=False).encode()
+    return json.dumps(tree_of(message), ensure_ascii=False).encode()
 
 
 def _read(body: bytes, message: M) -> M:

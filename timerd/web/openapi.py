@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor
 
 import timerd.v1
+from timerd.config import own_version
 from timerd.web.front import LINES
 from timerd.web.plain import is_repeated
 from timerd.web.route import JSON, ShortRoute
@@ -60,7 +60,7 @@ def document(routes: Iterable[ShortRoute]) -> str:
         paths[f"/{method.containing_service.full_name}/{method.name}"] = {"post": _method(method, schemas)}
     for route in routes:
         paths.setdefault(route.path, {})[route.verb.lower()] = _short(route)
-    info = {"title": "timerd", "version": version("timerd")}
+    info = {"title": "timerd", "version": own_version()}
     return json.dumps({"openapi": "3.1.0", "info": info, "paths": paths, "components": {"schemas": schemas}})
 
 

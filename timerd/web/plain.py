@@ -20,6 +20,8 @@ _SPAN = re.compile(rf"(?:{_PART.pattern})+")
 _SHOWN_CHARS = 60
 # Bytes of callers and handlers: of a task, and of its result.
 _CONTENTS = {"payload", "value"}
+# Said only where it is so.
+_ONLY_TRUE = {"is_cancelling"}
 
 
 def plain(message: Message) -> dict[str, Any]:
@@ -27,7 +29,8 @@ def plain(message: Message) -> dict[str, Any]:
     shown = {field.name: _plain_value(message, field) for field in message.DESCRIPTOR.fields}
     for name in _CONTENTS & shown.keys():
         shown |= _text_or_base64(name, shown.pop(name))
-    return {name: value for name, value in shown.items() if value not in ("", None, [], {})}
+    shown = {name: value for name, value in shown.items() if value not in ("", None, [], {})}
+    return {name: value for name, value in shown.items() if value or name not in _ONLY_TRUE}
 
 
 def _plain_value(message: Message, field: Any) -> Any:  # noqa: ANN401 - what JSON has

@@ -23,8 +23,11 @@ _SPANS = {
     "expire_after": "for how long from its time on it is worth something, as 30s",
     "soft_expire_after": "how long after its time it is late, as 30s",
     "keep_result": "for how long what its worker answers is kept, as 60s",
+    "stall_timeout": "for how long its worker may say no progress, as 30s",
 }
+_ON_END = {"on_end": "the queue in which a task is inserted when it ends"}
 LONGEST_WAIT_S = 60
+CALLED_FOR = "30s"
 _WAIT = {"wait": f"answer once it has ended, or after so long as it is then, up to {LONGEST_WAIT_S}s"}
 _CONFLICTS = {"reject": 3, "keep": 1, "replace": 2}
 
@@ -44,6 +47,27 @@ async def _schedule(call: HttpCall) -> object:
     return {"task_id": reply.task_id, "fire_time": reply.fire_time.ToJsonString(), "outcome": outcome}
 
 
+async def _call(call: HttpCall) -> object:
+    """Where nothing else is said, the answer is of use for as long as it is waited for. A call that may come again is
+    of use for as long as any of its tries may wait: another try waits for another time, and is the same call."""
+    headers, timeout = call.request.headers, span_of(call.request.query.get("timeout", CALLED_FOR), "timeout")
+    if "Timerd-Key" in headers:
+        raise Invalid(
+            "The task of a call has no key: leave Timerd-Key out, or schedule the task and wait.", "Timerd-Key"
+        )
+    request = pb.CallRequest(
+        namespace=namespace_of(call),
+        request_id=headers.get("Idempotency-Key", ""),
+        template=_template(call),
+        payload=call.body,
+        timeout=timeout,
+    )
+    useful_for = Duration(seconds=LONGEST_WAIT_S) if request.request_id else timeout
+    if useful_for.ToMilliseconds() and not request.template.HasField("expire_after"):
+        request.template.expire_after.CopyFrom(useful_for)
+    return plain(await ask(call, "TimerService/Call", request))
+
+
 def _template(call: HttpCall) -> TaskTemplate:
     headers = call.request.headers
     labels = {name.lower()[len(LABEL) :]: value for name, value in headers.items() if name.lower().startswith(LABEL)}
@@ -60,6 +84,7 @@ def _template(call: HttpCall) -> TaskTemplate:
         on_conflict=ConflictPolicy.Name(_CONFLICTS[conflict] if has_key else 0),
         ordering_key=headers.get("Timerd-Ordering-Key", ""),
         limit_key=headers.get("Timerd-Limit-Key", ""),
+        on_end=call.request.query.get("on_end", ""),
     )
     for name in _SPANS.keys() & call.request.query.keys():
         getattr(template, name).CopyFrom(span_of(call.request.query[name], name))
@@ -153,7 +178,19 @@ TASK_ROUTES = [
         "/v1/queues/{queue}/tasks",
         _schedule,
         "Schedule a task. Headers: Idempotency-Key, Timerd-Key, Timerd-Priority, Timerd-Label-NAME.",
-        {**_DUE, **_SPANS, "on_conflict": "where the key is in use: reject, keep or replace"},
+        {**_DUE, **_SPANS, **_ON_END, "on_conflict": "where the key is in use: reject, keep or replace"},
+        "the payload, as it is",
+    ),
+    ShortRoute(
+        "POST",
+        "/v1/queues/{queue}/call",
+        _call,
+        "Have a task handled at once: how it has ended, and its result. Headers as of a schedule, without Timerd-Key.",
+        {
+            **_SPANS,
+            **_ON_END,
+            "timeout": f"how long to wait for it, up to {LONGEST_WAIT_S}s; {CALLED_FOR} where left out",
+        },
         "the payload, as it is",
     ),
     *_of_task("/v1/tasks/{id}", "an id"),

@@ -6,6 +6,7 @@ from typing import Any
 
 from timerd.model.errors import Invalid
 from timerd.v1 import work_service_pb2 as pb
+from timerd.v1.task_pb2 import Progress
 from timerd.web.front import HttpCall
 from timerd.web.plain import count_of, plain, span_of, token_of, token_text, word_of
 from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, path_text
@@ -30,7 +31,7 @@ async def _receive(call: HttpCall) -> object:
 
 async def _finish(call: HttpCall) -> object:
     body = json_body(call)
-    only(body, (*_TOKENS, "outcome", "error", "after", "limit", *_RESULT))
+    only(body, (*_TOKENS, "outcome", "error", "after", "limit", "by_key", *_RESULT))
     outcome, error = body.get("outcome", "ack"), body.get("error", "")
     if not isinstance(outcome, str) or outcome not in _OUTCOMES:
         raise Invalid(f"outcome is {outcome!r:.60}: use {', '.join(_OUTCOMES)}.", "outcome")
@@ -45,7 +46,7 @@ async def _finish(call: HttpCall) -> object:
     if "after" in body:
         request.delay.CopyFrom(span_of(body["after"], "after"))
     if outcome == "throttled":
-        request.throttle.CopyFrom(pb.Throttle(limit=_limit(body), after=request.delay))
+        request.throttle.CopyFrom(pb.Throttle(limit=_limit(body), after=request.delay, by_key=_by_key(body)))
     _add_result(request, body)
     reply = await ask(call, "WorkService/Finish", request)
     refused = [{"index": each.index, **plain(each)} for each in reply.refused]
@@ -66,6 +67,13 @@ def _add_result(request: pb.FinishRequest, body: dict[str, Any]) -> None:
     request.keep_result.CopyFrom(span_of(body["keep_result"], "keep_result"))
 
 
+def _by_key(body: dict[str, Any]) -> bool:
+    by_key = body.get("by_key", False)
+    if not isinstance(by_key, bool):
+        raise Invalid("by_key is true or false.", "by_key")
+    return by_key
+
+
 def _limit(body: dict[str, Any]) -> str:
     limit = body.get("limit", "")
     if not isinstance(limit, str):
@@ -75,9 +83,12 @@ def _limit(body: dict[str, Any]) -> str:
 
 async def _extend(call: HttpCall) -> object:
     body = json_body(call)
-    only(body, (*_TOKENS, "lease"))
+    only(body, (*_TOKENS, "lease", "progress", "cursor"))
     lease = span_of(body.get("lease", "30s"), "lease")
     request = pb.ExtendRequest(namespace=namespace_of(call), ack_tokens=_tokens(body), lease=lease)
+    if "progress" in body or "cursor" in body:
+        progress = _progress(body.get("progress", 0), body.get("cursor", ""))
+        request.reports.extend([pb.ProgressReport(ack_token=each, progress=progress) for each in request.ack_tokens])
     reply = await ask(call, "WorkService/Extend", request)
     lost = {"lost": [token_text(token) for token in reply.lost]}
     said = [
@@ -85,6 +96,13 @@ async def _extend(call: HttpCall) -> object:
         for each in reply.interrupts
     ]
     return {**lost, "interrupted": said} if said else lost
+
+
+def _progress(fraction: object, cursor: object) -> Progress:
+    """Raises Invalid."""
+    if isinstance(fraction, bool) or not isinstance(fraction, int | float) or not isinstance(cursor, str):
+        raise Invalid("progress is a number from 0 to 1, and cursor a text: give the one, or both.", "progress")
+    return Progress(fraction=fraction, cursor=cursor.encode(errors="replace"))
 
 
 def _tokens(body: dict[str, Any]) -> list[bytes]:
@@ -114,7 +132,7 @@ WORK_ROUTES = [
         "Say what became of received tasks.",
         {},
         '{"ack_token" or "ack_tokens", "outcome": ack, nack, reject, release, throttled, '
-        '"error", "after": 3s, "limit", "result", "keep_result"}',
+        '"error", "after": 3s, "limit", "by_key", "result", "keep_result"}',
     ),
     ShortRoute(
         "POST",
@@ -122,6 +140,6 @@ WORK_ROUTES = [
         _extend,
         "Received tasks are still in hand.",
         {},
-        '{"ack_token" or "ack_tokens", "lease": 30s}',
+        '{"ack_token" or "ack_tokens", "lease": 30s, "progress": 0 to 1, "cursor"}',
     ),
 ]

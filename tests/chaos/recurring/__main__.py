@@ -18,21 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.__main__ import Results, a_node, a_redis, faults_of
+from tests.chaos.__main__ import Results, faults_of, set_up
 from tests.chaos.all_faults import possible
 from tests.chaos.recurring.run import Report, Run
 from tests.chaos.recurring.stage import RecurringStage
-from tests.chaos.stage import Setting
-from tests.engines.cassandra_node import DATACENTER
-from tests.engines.finding import Found
-from tests.engines.instances import options_of
-from tests.engines.redis_server import is_there
-from tests.process.children import run_cli
-from tests.process.clockstep import ClockStep
 
 _EXAMPLES = 10
-_SCHEMA_S = 120.0
-_KEYSPACE = "timerd_chaos"
 _OF_EACH = 2
 
 
@@ -71,22 +62,7 @@ def record_of(report: Report) -> dict[str, Any]:
 
 def played(given: argparse.Namespace, folder: Path, results: Results) -> Report:
     with ExitStack() as started:
-        nodes = started.enter_context(a_node(given.address))
-        found = Found(nodes[0].address, nodes[0].port, DATACENTER, "a node of our own")
-        options = (*options_of(found, _KEYSPACE), "--replication", "1")
-        made = run_cli("schema", "apply", *options, patience_s=_SCHEMA_S)
-        if made.returncode:
-            raise RuntimeError(made.stderr)
-        setting = Setting(
-            folder,
-            found,
-            _KEYSPACE,
-            given.seed,
-            nodes=nodes,
-            redis=started.enter_context(a_redis()) if is_there() else None,
-            clock=ClockStep(folder) if "clock" in given.faults else None,
-            ttl_ms=given.ttl_ms,
-        )
+        setting = set_up(started, given, folder)
         stage = RecurringStage(setting, given.of_each)
         started.enter_context(stage.running())
         return Run(stage, possible(given.faults, setting), results.round).play(given.rounds)

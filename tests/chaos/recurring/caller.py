@@ -18,9 +18,10 @@ from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from tests.chaos.lines import Writer
 from tests.chaos.recurring.asking import Answer, Asking
 from tests.chaos.recurring.plan import Planned, plan, some_seconds
-from tests.chaos.recurring.records import OK, Call, Counts, Writer
+from tests.chaos.recurring.records import OK, Call, Counts
 from timerd.v1 import schedule_service_pb2 as pb
 
 _BETWEEN_S = (1.5, 9.0)

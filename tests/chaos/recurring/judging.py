@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
-from tests.chaos.recurring.lives import Life, Lives, Look, lives_of
+from tests.chaos.recurring.lives import Life, Lives, Look, Span, lives_of
 from tests.chaos.recurring.plan import Planned
 from tests.chaos.recurring.records import OK, Begun, Call, Ended, Logs
 
@@ -193,7 +193,7 @@ def misplaced(life: Life, instants: Iterable[Begun]) -> Iterator[str]:
         where, span = f"{life.name}: {each.instant_ms}, to fire at {each.fire_at_ms}", life.at(each.fire_at_ms)
         if span is None or not span.seconds:
             yield f"{where}, came of version {each.version}, and nothing was in force then"
-        elif span.version != each.version and not (has_waited(life, each) and span.version < each.version):
+        elif span.version != each.version and not (has_waited(life, each, span) and span.version < each.version):
             yield f"{where}, came of version {each.version}, and {span.version} was in force then"
         elif not life.may(each.instant_ms):
             yield f"{where}, is no instant of version {each.version}"
@@ -201,9 +201,10 @@ def misplaced(life: Life, instants: Iterable[Begun]) -> Iterator[str]:
             yield f"{where}, came of version {each.version}, and had started before"
 
 
-def has_waited(life: Life, each: Begun) -> bool:
-    """For the end of the one before: then it is made by what is in force at that."""
-    return life.planned.overlap.startswith("buffer") and each.reason == "CATCH_UP"
+def has_waited(life: Life, each: Begun, span: Span) -> bool:
+    """For the end of the one before: then it is made by what is in force at that, and begins after the change. Only a
+    wait of more than a second is a reason that is told."""
+    return life.planned.overlap.startswith("buffer") and each.at_ms >= span.end_ms
 
 
 def early(begun: Iterable[Begun]) -> Iterator[str]:

@@ -1,12 +1,13 @@
-"""What callers and workers write down of schedules: JSON lines, each flushed before its writer goes on."""
+"""What callers and workers write down of schedules."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from tests.chaos.lines import Tail
 
 OK = "OK"
 
@@ -84,33 +85,14 @@ Record = Call | Begun | Ended
 _KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (Call, Begun, Ended)}
 
 
-class Writer:
-    """Appends to a file of its own."""
-
-    def __init__(self, path: Path) -> None:
-        self._file: IO[str] = path.open("a", encoding="utf-8")
-
-    def write(self, record: Record) -> None:
-        self._file.write(json.dumps({"kind": type(record).__name__, **asdict(record)}) + "\n")
-        self._file.flush()
-
-
 class Reader:
-    """Reads what was appended since it last looked, but for a line that is still being written."""
+    """Reads what was appended since it last looked."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._offset = 0
+        self._tail = Tail(path)
 
     def read(self) -> list[Record]:
-        if not self._path.exists():
-            return []
-        with self._path.open("rb") as file:
-            file.seek(self._offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._offset += len(whole)
-        return [_record_of(json.loads(line)) for line in whole.decode().splitlines()]
+        return [_record_of(fields) for fields in self._tail.read()]
 
 
 def _record_of(fields: dict[str, Any]) -> Record:

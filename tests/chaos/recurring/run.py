@@ -13,6 +13,7 @@ from tests.chaos.all_faults import ALL_FAULTS
 from tests.chaos.faults import Hit
 from tests.chaos.recurring.judging import Verdict, judged
 from tests.chaos.recurring.stage import Pulse, RecurringStage
+from tests.chaos.waiting import until
 from timerd.demo.records import now_ms
 
 # So many calls are under way when a fault hits, or the round does not count.
@@ -26,7 +27,6 @@ _QUIET_S = 8.0
 _END_S = 240.0
 # What is missing then never comes.
 _LATE_S = 180.0
-_LOOK_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Run:
     def play(self, rounds: int) -> Report:
         begun_s, played, stuck = time.monotonic(), list[Round](), ""
         try:
-            self._until(self._is_on_time, "all schedules come")
+            until(self._is_on_time, "all schedules come", _PATIENCE_S)
             while len(played) < rounds:
                 played.append(self._round(self._faults[len(played) % len(self._faults)]))
                 self._say(played[-1])
@@ -124,7 +124,7 @@ class Run:
         self._follow()
         behind_ms = pulse.behind_ms(now_ms())
         stage.caller.tell("burst")
-        self._until(self._is_on_time, "schedules come on time again")
+        until(self._is_on_time, "schedules come on time again", _PATIENCE_S)
         recovered_ms = now_ms() - hit.hit_ms
         watch.go_on(self._rng.uniform(*_AFTER_S))
         self._follow()
@@ -144,11 +144,11 @@ class Run:
         """All that was changed is paused, and what was due before that has come."""
         try:
             self._stage.caller.tell("end")
-            self._until(lambda: not self._stage.caller.is_running(), "all calls are answered", _END_S)
+            until(lambda: not self._stage.caller.is_running(), "all calls are answered", _END_S)
             code = self._stage.caller.wait()
             assert code == 0, f"The caller failed: {self._stage.caller.errors()[-2000:]}"
-            self._until(self._is_quiet(), "nothing comes any more of what is paused", _END_S)
-            self._until(self._is_on_time, "the others come on time")
+            until(self._is_quiet(), "nothing comes any more of what is paused", _END_S)
+            until(self._is_on_time, "the others come on time", _PATIENCE_S)
         except (TimeoutError, AssertionError) as error:
             return stuck or str(error)
         return stuck
@@ -180,10 +180,3 @@ class Run:
 
     def _follow(self) -> None:
         self._pulse.follow(self._stage.worker_logs)
-
-    def _until(self, fact: Callable[[], bool], what: str, patience_s: float = _PATIENCE_S) -> None:
-        deadline_s = time.monotonic() + patience_s
-        while not fact():
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(f"waited {patience_s:.0f} s in vain until {what}")
-            time.sleep(_LOOK_S)

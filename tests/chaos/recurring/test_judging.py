@@ -86,6 +86,17 @@ def test_after_an_update_nothing_of_the_old_version_fires() -> None:
     assert broken(judge([updated, PAUSED], [came(2), came(4, 1), *right[2:]])) == ["S3"]
 
 
+def test_what_has_waited_for_the_end_of_another_one_may_be_of_the_update_that_came_meanwhile() -> None:
+    """It is made when that one has ended, however short the wait was."""
+    buffered = replace(APART, overlap="buffer_all")
+    updated = call("update", 6.3, version=1, seconds=every(2))
+    waited = came(6, 1, at_ms=at(6.4))
+    rest = [came(2), came(4), came(8, 1), came(10, 1)]
+    assert judge([updated, PAUSED], [*rest, waited], planned=buffered).holds
+    assert broken(judge([updated, PAUSED], [*rest, replace(waited, at_ms=at(6.2))], planned=buffered)) == ["S3"]
+    assert broken(judge([updated, PAUSED], [*rest, waited], planned=APART)) == ["S3"]
+
+
 def test_what_had_started_before_an_update_has_its_task_of_the_old_version_and_no_other() -> None:
     updated = call("update", 5, version=1, seconds=every(2), taken=(at(6),))
     rest = [came(2), came(4), came(8, 1), came(10, 1)]

@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
+from tests.chaos.lines import Writer
 from tests.chaos.recurring.plan import QUEUES
-from tests.chaos.recurring.records import Begun, Ended, Writer
+from tests.chaos.recurring.records import Begun, Ended
 from timerd.demo.records import now_ms
 from timerd.worker import Delivery, Worker
 

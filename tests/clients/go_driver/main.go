@@ -28,6 +28,12 @@ type asked struct {
 	Priority, MaxAttempts, Concurrency   int
 	Outcome, Error, Method, Limit        string
 	Request                              map[string]any
+	Queues                               []string
+	LimitKey, OnEnd                      string
+	StallMs, TimeoutMs                   int64
+	ByKey                                bool
+	Fraction                             float64
+	Cursor, Result                       string
 }
 
 type options struct {
@@ -97,7 +103,8 @@ func (d *driver) do(ctx context.Context, a asked) (any, error) {
 	case "schedule":
 		task := timerd.NewTask{Queue: a.Queue, Payload: a.Payload, When: when, Key: a.Key, OnConflict: a.OnConflict,
 			RequestID: a.RequestID, Labels: a.Labels, ContentType: a.ContentType, Priority: a.Priority,
-			MaxAttempts: a.MaxAttempts, Traceparent: a.Traceparent}
+			MaxAttempts: a.MaxAttempts, Traceparent: a.Traceparent, LimitKey: a.LimitKey, StallTimeout: ms(a.StallMs),
+			OnEnd: a.OnEnd}
 		if a.ExpiresMs != 0 {
 			task.ExpireAt = time.UnixMilli(a.ExpiresMs)
 		}
@@ -114,7 +121,25 @@ func (d *driver) do(ctx context.Context, a asked) (any, error) {
 	case "work":
 		working, stop := context.WithCancel(ctx)
 		d.stop = stop
-		return nil, d.client.Work(working, a.Queue, timerd.Working{Concurrency: a.Concurrency, Lease: ms(a.LeaseMs)}, d.handle)
+		how := timerd.Working{Concurrency: a.Concurrency, Lease: ms(a.LeaseMs), StallTimeout: ms(a.StallMs)}
+		if a.Queues == nil {
+			return nil, d.client.Work(working, a.Queue, how, d.handle)
+		}
+		pool := timerd.Pool{}
+		for _, queue := range a.Queues {
+			pool[queue] = d.handle
+		}
+		return nil, d.client.WorkPool(working, pool, how)
+	case "ask":
+		asking, stop := context.WithCancel(ctx)
+		d.stop = stop
+		task := timerd.NewTask{Queue: a.Queue, Payload: a.Payload, MaxAttempts: a.MaxAttempts}
+		result, err := d.client.Ask(asking, task, ms(a.TimeoutMs))
+		var unanswered *timerd.Unanswered
+		if errors.As(err, &unanswered) {
+			return map[string]any{"state": unanswered.State, "id": unanswered.TaskID, "lastError": unanswered.LastError}, nil
+		}
+		return map[string]any{"result": string(result)}, err
 	case "stop":
 		d.stop()
 	case "end":
@@ -126,25 +151,62 @@ func (d *driver) do(ctx context.Context, a asked) (any, error) {
 func (d *driver) handle(ctx context.Context, task *timerd.Task) error {
 	d.say(map[string]any{"event": "begun", "id": task.ID, "deliveryId": task.DeliveryID, "payload": task.Payload,
 		"attempt": task.Attempt, "queue": task.Queue, "key": task.Key, "labels": task.Labels, "late": task.Late,
-		"contentType": task.ContentType, "fireTime": task.FireTime, "traceparent": task.Traceparent})
+		"contentType": task.ContentType, "fireTime": task.FireTime, "traceparent": task.Traceparent, "previous": previous(task),
+		"ended": ended(task)})
+	for {
+		if err, isDone := d.step(ctx, task); isDone {
+			return err
+		}
+	}
+}
+
+func ended(task *timerd.Task) any {
+	told, err := task.Ended()
+	if told == nil || err != nil {
+		return err
+	}
+	return map[string]any{"outcome": told.Outcome, "id": told.ID, "deliveryId": told.DeliveryID, "queue": told.Queue, "key": told.Key,
+		"orderingKey": told.OrderingKey, "labels": told.Labels, "fireTime": told.FireTime, "endTime": told.EndTime,
+		"attempt": told.Attempt, "lastError": told.LastError}
+}
+
+func previous(task *timerd.Task) any {
+	if task.PreviousProgress == nil {
+		return nil
+	}
+	return []any{task.PreviousProgress.Fraction, string(task.PreviousProgress.Cursor)}
+}
+
+func (d *driver) step(ctx context.Context, task *timerd.Task) (error, bool) {
 	select {
 	case a := <-d.end(string(task.Payload)):
 		switch a.Outcome {
+		case "progress":
+			task.Progress(a.Fraction, []byte(a.Cursor))
+			return nil, false
+		case "deaf":
+			return <-make(chan error), false
 		case "fail":
-			return errors.New(a.Error)
+			return errors.New(a.Error), true
 		case "retry":
-			return timerd.Retry(ms(a.AfterMs), a.Error)
+			return timerd.Retry(ms(a.AfterMs), a.Error), true
 		case "throttled":
-			return timerd.Throttled(ms(a.AfterMs), a.Limit, a.Error)
+			if a.ByKey {
+				return timerd.ThrottledByKey(ms(a.AfterMs), a.Error), true
+			}
+			return timerd.Throttled(ms(a.AfterMs), a.Limit, a.Error), true
 		case "reject":
-			return timerd.Reject(a.Error)
+			return timerd.Reject(a.Error), true
+		}
+		if a.Result != "" {
+			task.Result = []byte(a.Result)
 		}
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
 		d.say(map[string]any{"event": "lost", "payload": task.Payload, "attempt": task.Attempt, "reason": cause.(timerd.Interrupted)})
-		return cause
+		return cause, true
 	}
-	return nil
+	return nil, true
 }
 
 func (d *driver) end(payload string) chan asked {

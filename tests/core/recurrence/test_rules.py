@@ -125,6 +125,9 @@ def test_gaps_and_repeats_are_those_of_cron() -> None:
 SIXTY = ",".join(map(str, range(60)))
 # Rule, and a part of the sentence that refuses it.
 REFUSED = {
+    "DTSTART:20261301T000000\nRRULE:FREQ=DAILY": "has '20261301T000000' as a time, which there is not",
+    "DTSTART:20250229\nRRULE:FREQ=DAILY": "has '20250229' as a time, which there is not",
+    "FREQ=DAILY;UNTIL=20300101T250000": "has '20300101T250000' as a time, which there is not",
     "": "has not exactly one RRULE",
     "FREQ=FORTNIGHTLY": "needs FREQ",
     "BYDAY=MO": "needs FREQ",
@@ -148,7 +151,7 @@ REFUSED = {
     "RRULE:FREQ=DAILY\nRRULE:FREQ=WEEKLY": "make several parts",
     "EXRULE:FREQ=DAILY": "has the line EXRULE",
     "DTSTART:99990101T000000\nRRULE:FREQ=DAILY": "give years from 1900 to 2500",
-    "DTSTART:20260231T000000\nRRULE:FREQ=DAILY": "day is out of range for month",
+    "DTSTART:20260231T000000\nRRULE:FREQ=DAILY": "has '20260231T000000' as a time, which there is not",
     "FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30": "never matches",
     "FREQ=SECONDLY;BYMONTH=2;BYMONTHDAY=30": "never matches",
     "FREQ=MONTHLY;BYDAY=MO;BYSETPOS=6": "never matches",

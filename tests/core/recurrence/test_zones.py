@@ -68,13 +68,26 @@ def test_one_object_stands_for_a_name() -> None:
 
 @pytest.mark.parametrize(
     ("name", "near"),
-    [("Europe/Berln", "did you mean Europe/Berlin"), ("europe/berlin", "Europe/Berlin"), ("", "such as Europe/Berlin")],
+    [
+        ("Europe/Berln", "did you mean Europe/Berlin"),
+        ("europe/berlin", "did you mean Europe/Berlin or"),
+        ("EUROPE/BERLIN", "did you mean Europe/Berlin or"),
+        (" utc", "did you mean UTC"),
+        ("", "such as Europe/Berlin"),
+    ],
 )
 def test_an_unknown_zone_is_refused_with_names_that_are_near(name: str, near: str) -> None:
     with pytest.raises(UnknownZone, match=near) as caught:
         zone(name)
     assert caught.value.field == "zone"
     assert tzdata_version() in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["GMT+1", "UTC+2", "etc/gmt-5"])
+def test_no_zone_is_proposed_whose_sign_means_the_opposite(name: str) -> None:
+    with pytest.raises(UnknownZone) as caught:
+        zone(name)
+    assert "Etc/GMT" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["../etc/passwd", "/etc/localtime", "Europe", "Europe/Berlin/..", "zones"])

@@ -38,9 +38,13 @@ def path_of(verb: str) -> str:
     return f"/{service.full_name}/{verb}"
 
 
-def shortened(raw: bytes) -> bytes:
-    """`raw` is a WaitRequest, which may be no message at all."""
-    request = parsed(pb.WaitRequest, raw)
+WaitCall = pb.WaitRequest | pb.CallRequest
+WAITS: dict[str, type[WaitCall]] = {"Wait": pb.WaitRequest, "Call": pb.CallRequest}
+
+
+def shortened(kind: type[WaitCall], raw: bytes) -> bytes:
+    """`raw` may be no message at all."""
+    request = parsed(kind, raw)
     if request is None or not LONGEST_WAIT_S < request.timeout.seconds <= ALLOWED_WAIT_S:
         return raw
     request.timeout.seconds = LONGEST_WAIT_S
@@ -84,8 +88,8 @@ class Attacker:
             await self.watch(self._make.raw(WATCH.input_type))
             return
         raw = self._make.raw(UNARY[verb].input_type)
-        if verb == "Wait":
-            raw = shortened(raw)
+        if verb in WAITS:
+            raw = shortened(WAITS[verb], raw)
         if random.random() < HUGE_SHARE:
             verb, raw = "Schedule", pb.ScheduleRequest(payload=bytes(random.choice(HUGE_BYTES))).SerializeToString()
         await self.unary(verb, raw, hang_up=random.random() < CUT_SHARE)

@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from timerd.client import Aborted, Client, ItemOutcome, OutcomeUnknown, PartlyStored, Task, TaskState, TimerdError
+from timerd.client import Aborted, Client, Item, ItemOutcome, OutcomeUnknown, PartlyStored, Task, TaskState, TimerdError
 from timerd.demo.callers import outcome_of
 from timerd.demo.records import CallRecord, CallVerb, LogWriter, now_ms
 from timerd.model.partition import BUCKET_MS, bucket_of
@@ -50,6 +50,8 @@ def _moment(at_ms: int) -> datetime:
 
 
 class Caller:
+    queues: tuple[str, ...] = QUEUES
+
     def __init__(
         self,
         client: Client,
@@ -75,6 +77,13 @@ class Caller:
         self._changed_share, self._next_bucket_share = changed_percent / 100, next_bucket_percent / 100
         self._numbers, self._calls = first, 0
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def queue_of(self, number: int) -> str:
+        return queue_of(number)
+
+    def fields_of(self, number: int) -> dict[str, Any]:
+        """Of the task, beside its payload and its time."""
+        return {}
 
     def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
         async def run() -> None:
@@ -115,12 +124,16 @@ class Caller:
             size = min(count, self._rng.randint(20, 60))
             count -= size
             new = self._new(size)
-            for queue in QUEUES:
-                self.spawn(partial(self._batch, queue, [number for number in new if queue_of(number) == queue]))
+            for queue in self.queues:
+                if numbers := [number for number in new if self.queue_of(number) == queue]:
+                    self.spawn(partial(self._batch, queue, numbers))
 
     async def _batch(self, queue: str, numbers: list[int]) -> None:
         fire_at_ms = [int(now_ms()) + self._ahead_ms(150, 700) for _ in numbers]
-        items = [(str(number), _moment(at_ms)) for number, at_ms in zip(numbers, fire_at_ms, strict=True)]
+        items = [
+            Item(str(number), at=_moment(at_ms), **self.fields_of(number))
+            for number, at_ms in zip(numbers, fire_at_ms, strict=True)
+        ]
         call, asked_ms = self._begin(), now_ms()
         try:
             tasks = await self._client.schedule_many(queue, items)
@@ -156,7 +169,8 @@ class Caller:
 
     async def _schedule(self, number: int, at_ms: int, **more: Any) -> Task | None:  # noqa: ANN401 - of the client
         """None: it was not stored, or nobody knows."""
-        ask = partial(_schedule, queue_of(number), str(number), _moment(at_ms), more)
+        fields = {**self.fields_of(number), **more}
+        ask = partial(_schedule, self.queue_of(number), str(number), _moment(at_ms), fields)
         call, asked_ms = self._begin(), now_ms()
         try:
             task = await ask(self._client)
@@ -308,7 +322,7 @@ async def _moved_to(task_id: str, at_ms: int, request_id: str, client: Client) -
     return round((moved - _EPOCH) / timedelta(milliseconds=1))
 
 
-async def _main(given: argparse.Namespace) -> None:
+async def main(given: argparse.Namespace, caller_type: type[Caller] = Caller) -> None:
     loop, orders = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with (
@@ -317,7 +331,7 @@ async def _main(given: argparse.Namespace) -> None:
     ):
         numbers = given.first, given.changed_percent, given.next_bucket_percent
         log, rng = LogWriter(given.log), Random(given.seed)
-        caller = Caller(client, log, given.asked, rng, given.far_ms, *numbers, other, given.repeat_within_s)
+        caller = caller_type(client, log, given.asked, rng, given.far_ms, *numbers, other, given.repeat_within_s)
         print("ready", flush=True)
         while (order := (await orders.readline()).decode().split()) and order[0] != "end":
             await (caller.bulk if order[0] == "bulk" else caller.burst)(int(order[1]))
@@ -341,4 +355,4 @@ def parsed() -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(parsed()))
+    asyncio.run(main(parsed()))

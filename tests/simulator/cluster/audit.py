@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from tests.property.world import done
 from tests.simulator.events import Called, Replied, Said
 from timerd.adapters.memory import MemoryStore
+from timerd.core.instance_machine import shards_of
 from timerd.core.protocol.insertion import closing_of
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
@@ -121,7 +122,8 @@ class Audit:
         """I14, when who was dead has been succeeded: what is due has somebody, whichever of these buckets it is in."""
         alive = set(living)
         for entry in done(self._disk.catalogue(0, -(1 << 62), 1 << 62)):
-            for shard in range(entry.shard_count if not entry.finished and entry.bucket_ms in buckets_ms else 0):
-                control = self._controls.get(Partition(0, entry.bucket_ms, shard))
+            for partition in shards_of(entry) if not entry.finished and entry.bucket_ms in buckets_ms else ():
+                control = self._controls.get(partition)
                 if control is None or not (control.finished or control.holder in alive):
-                    self._wrong(f"I14: nobody who lives has 0.{entry.bucket_ms}.{shard}, and its time has come")
+                    place = f"0.{entry.bucket_ms}.{partition.shard}"
+                    self._wrong(f"I14: nobody who lives has {place}, and its time has come")

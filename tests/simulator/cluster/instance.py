@@ -116,12 +116,15 @@ class Instance:
         node.scheduler._settings = replace(settings, holder=self.name, traits=self.store.traits)
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
         node.delivery._send = self._noting(node.delivery._send)  # type: ignore[method-assign, assignment]
-        # Queues have no rules here, so the store is not asked for any.
+        self._regulate(node)
+        # All have the time of the loop.
+        node.clocks = None
+
+    def _regulate(self, node: Node) -> None:
+        """Queues have no rules here, so the store is not asked for any."""
         assert node.regulating is not None
         node.regulating.known.read(AllRules(), 0)
         node.regulating = None
-        # All have the time of the loop.
-        node.clocks = None
 
     def _noting(self, send: Callable[[Assignment], Sent]) -> Callable[[Assignment], Sent]:
         """A delivery starts in the step that takes its row: an instance that is stopped before the message has left
@@ -130,9 +133,13 @@ class Instance:
         def noted(assignment: Assignment) -> Sent:
             for token in each_token(ack_tokens(assignment.taken, self.node.delivery.secret)):
                 self._net.sent_ms[token] = self._loop.now_ms
+            self._starts(assignment)
             return send(assignment)
 
         return noted
+
+    def _starts(self, assignment: Assignment) -> None:
+        """Nobody counts it."""
 
     @property
     def member(self) -> Member:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import timerd.core.partition.memory as memory_module
 import timerd.services.holding.paging as paging_module
@@ -64,6 +64,8 @@ CUT, CUT_AT, CUT_ROWS = 8, 2, 2
 @dataclass
 class ClusterStory(Story):
     """`instances`: those that run, by name."""
+
+    instance_type: ClassVar[type[Instance]] = Instance
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -124,7 +126,7 @@ class ClusterStory(Story):
         rows = CUT_ROWS if self.seed % CUT == CUT_AT else 0
         store = RemoteStore(self.disk, self.weather, self.pausing, self.replicas, self, self.traits, rows)
         address = f"{name}:{self.begun}"
-        self.instances[name] = Instance(
+        self.instances[name] = self.instance_type(
             name, address, self.pausing, self.net, store, self.config, self.settings, self.timing, self._told
         )
         self.instances[name].clock.off_ms = self.random.choice((-self.skew_ms, self.skew_ms))

@@ -227,6 +227,20 @@ NOTHING_TO_BREAK = {
         ),
         "calls with keys and moves are not repeated here yet; tests/fundamentals/test_repeats.py repeats them",
     ),
+    **dict.fromkeys(
+        (
+            *("rates BEGINASKED", "rates ENDHEARD", "rates FULLBURST", "rates GHOST", "rates LIFEPAUSE"),
+            *("rates NOAFTER", "rates NOEND", "rates NOPAUSE"),
+        ),
+        "tests/simulator/cluster/rated.py and tests/property/test_drawn_tokens.py have rates, and leave rules out",
+    ),
+    **dict.fromkeys(
+        (
+            *("keyed ADOPTSILENT", "keyed ASKEDONCE", "keyed CAPONLY", "keyed FEWFIRST", "keyed LATECOUNTS"),
+            *("keyed SAIDONCE", "keyed UNHEARD"),
+        ),
+        "nothing is built of it: limits of keys are refused in a cluster",
+    ),
     "carry DONEWINS": "two holders that settle one row differently are the model checker's matter alone so far",
     "carry CARRIEDWINS": "two holders that settle one row differently are the model checker's matter alone so far",
     "carry RESENDOLD": "two holders that settle one row differently are the model checker's matter alone so far",
@@ -302,6 +316,14 @@ NOTHING_TO_BREAK = {
             *("failure NOTEEARLY", "failure NOTEGOES", "failure SKIPSALIVE"),
             *("failure NOTESBLIND", "failure PASS", "failure PASSEARLY", "failure RESUMEANY"),
         ),
-        "ordering keys are refused in a cluster: tests/property/test_ordering_keys.py has them on one instance",
+        "no history here has ordering keys: tests/property/test_ordering_keys.py has them on one instance",
+    ),
+    **dict.fromkeys(
+        (
+            *("shards ACKFREES", "shards ANNOUNCED", "shards HALT", "shards HANDSBLIND", "shards LEAVEBLIND"),
+            *("shards METBLIND", "shards NOTESBLIND", "shards NOTESOLD", "shards OKFIRST", "shards OWEDBLIND"),
+            *("shards PARTBLIND", "shards STORED", "shards UNCLOSED"),
+        ),
+        "no history here has ordering keys: tests/simulator/cluster/ordered.py and tests/unit/test_key_shards.py do",
     ),
 }

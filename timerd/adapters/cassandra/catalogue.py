@@ -23,6 +23,8 @@ _MOST_REMEMBERED = 200_000
 # An entry of the list of days that is younger than this stays, whatever the clocks of two instances say.
 _MARGIN_US = 60_000_000
 Bucket = tuple[int, int]
+# A bucket, and 0, or one of its key shards.
+Announced = tuple[int, int, int]
 Fact = tuple[int, int]
 
 
@@ -43,16 +45,17 @@ class Catalogue:
         self._leave = driver.prepare(
             "DELETE FROM catalogue WHERE day = ? AND scope = ? AND fact = 1 AND bucket_ms = ?", ROWS
         )
-        self._announced: dict[Bucket, int] = {}
-        self._announcing: dict[Bucket, asyncio.Future[None]] = {}
+        self._announced: dict[Announced, int] = {}
+        self._announcing: dict[Announced, asyncio.Future[None]] = {}
         self._flags: SharedReads[tuple[int, int], set[int]] = SharedReads(self._read_flags)
 
     async def announce(self, partitions: Iterable[Partition]) -> None:
         """Returns when every bucket is in the catalogue, whichever call wrote it there."""
-        wanted: dict[Bucket, int] = {}
-        for scope, bucket_ms, shard in partitions:
-            if self._announced.get((scope, bucket_ms), 0) <= shard:
-                wanted[scope, bucket_ms] = max(shard + 1, wanted.get((scope, bucket_ms), 0))
+        wanted: dict[Announced, int] = {}
+        for partition in partitions:
+            name, shard = _announced_as(partition), partition.shard
+            if self._announced.get(name, 0) <= shard:
+                wanted[name] = max(shard + 1, wanted.get(name, 0))
         if not wanted:
             return
         others = [self._announcing[bucket] for bucket in wanted if bucket in self._announcing]
@@ -61,13 +64,13 @@ class Catalogue:
             await self._announce(mine)
         if others:
             await asyncio.wait(others)
-            await self.announce([Partition(*bucket, shards - 1) for bucket, shards in wanted.items()])
+            await self.announce([Partition(*name[:2], shards - 1) for name, shards in wanted.items()])
 
-    async def _announce(self, buckets: Mapping[Bucket, int]) -> None:
+    async def _announce(self, buckets: Mapping[Announced, int]) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._announcing.update(dict.fromkeys(buckets, done))
         try:
-            await self._write({(bucket, (PRESENT, shards)) for bucket, shards in buckets.items()})
+            await self._write({(name[:2], (PRESENT, shards)) for name, shards in buckets.items()})
             if len(self._announced) > _MOST_REMEMBERED:
                 self._announced.clear()
             self._announced.update(buckets)
@@ -123,9 +126,10 @@ class Catalogue:
         """A finished bucket leaves the catalogue with the last of its shards; its flags stay."""
         rows = await self._read(day_of(partition.bucket_ms), partition.scope)
         for entry in _entries(rows):
-            is_last = entry.bucket_ms == partition.bucket_ms and partition.shard >= entry.shard_count - 1
+            is_last = entry.bucket_ms == partition.bucket_ms and partition.shard >= entry.last_shard
             if is_last and entry.finished:
-                self._announced.pop(partition[:2], None)
+                for shard in (0, *entry.key_shards):
+                    self._announced.pop((*partition[:2], shard), None)
                 await self._driver.write(self._leave, (day_of(partition.bucket_ms), *partition[:2]))
 
     async def trim(self, before_ms: int, now_us: int) -> None:
@@ -140,12 +144,19 @@ class Catalogue:
         return await self._driver.rows(self._of_scope, (day, scope))
 
 
+def _announced_as(partition: Partition) -> Announced:
+    return (*partition[:2], partition.shard if partition.is_of_keys else 0)
+
+
 def _entries(rows: Iterable[ResultRow]) -> Iterable[BucketEntry]:
-    """Of one day."""
-    facts: dict[Bucket, dict[int, int]] = {}
+    """Of one day. A key shard has a row of its own, of whose number an earlier release takes the bucket to have so many
+    shards."""
+    facts: dict[Bucket, dict[int, set[int]]] = {}
     for scope, fact, bucket_ms, shards in rows:
-        of_bucket = facts.setdefault((scope, bucket_ms), {})
-        of_bucket[fact] = max(shards, of_bucket.get(fact, 0))
+        facts.setdefault((scope, bucket_ms), {}).setdefault(fact, set()).add(shards)
     for bucket, known in facts.items():
         if PRESENT in known:
-            yield BucketEntry(*bucket, known[PRESENT], finishing=FINISHING in known, finished=FINISHED in known)
+            entry = BucketEntry(*bucket, 1, finishing=FINISHING in known, finished=FINISHED in known)
+            for shards in known[PRESENT]:
+                entry = entry.with_shard(shards - 1)
+            yield entry

@@ -39,6 +39,7 @@ from timerd.ports import (
     DeadLetter,
     Entry,
     EntryKey,
+    EstimatedTotal,
     Found,
     Look,
     Looked,
@@ -180,6 +181,10 @@ class CassandraStore:
 
     async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
         return await self._estimates.between(namespace, queue, lo_ms, hi_ms)
+
+    async def estimated(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> EstimatedTotal:
+        counts = await self.estimates(namespace, queue, lo_ms, hi_ms)
+        return EstimatedTotal(sum(counts.values()), len(counts))
 
     async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         self._tidy_sometimes()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 
+from timerd.adapters.sqlite.inserts import delete_rows, insert_rows
 from timerd.ports import Entry, EntryKey
 
 _MOST_ASKED = 200
@@ -15,7 +17,7 @@ _FOUND = "SELECT number, value FROM asked CROSS JOIN entries USING (place, name)
 
 def write_entries(connection: sqlite3.Connection, entries: Sequence[Entry]) -> None:
     rows = [(*entry.key, entry.value) for entry in entries]
-    connection.executemany("INSERT OR IGNORE INTO entries VALUES (?, ?, ?)", rows)
+    insert_rows(connection, "INSERT OR IGNORE INTO entries", rows)
 
 
 def find_entries(connection: sqlite3.Connection, keys: Sequence[EntryKey]) -> list[bytes | None]:
@@ -36,4 +38,8 @@ def list_entries(connection: sqlite3.Connection, place: bytes, after: bytes, lim
 
 
 def remove_entries(connection: sqlite3.Connection, keys: Sequence[EntryKey]) -> None:
-    connection.executemany("DELETE FROM entries WHERE place = ? AND name = ?", keys)
+    names: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    for place, name in keys:
+        names[place].append(name)
+    for place, of_place in names.items():
+        delete_rows(connection, "DELETE FROM entries WHERE place = ? AND name", of_place, place)

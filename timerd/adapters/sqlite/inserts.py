@@ -10,32 +10,47 @@ number of rows that single calls bring, beyond that by powers of two, and none t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
+from typing import TypeVar
 
 _MOST_ROWS = 128
 _MOST_BYTES = 128 << 10
 _FEW_ROWS = 8
+T = TypeVar("T")
 
 
-def insert_rows(
-    connection: sqlite3.Connection, head: str, rows: Iterable[Sequence[object]], most: int = _MOST_ROWS
-) -> None:
-    """`head`: the statement up to VALUES. What is large in a row stands last."""
+def insert_rows(connection: sqlite3.Connection, head: str, rows: Iterable[Sequence[object]], tail: str = "") -> None:
+    """`head`: the statement up to VALUES, `tail`: what stands behind them. What is large in a row stands last."""
     waiting: list[Sequence[object]] = []
     size_bytes = 0
     for row in rows:
         waiting.append(row)
         size_bytes += len(row[-1]) if isinstance(row[-1], bytes) else 0
-        if len(waiting) == most or size_bytes > _MOST_BYTES:
-            _insert(connection, head, waiting)
+        if len(waiting) == _MOST_ROWS or size_bytes > _MOST_BYTES:
+            _insert(connection, head, waiting, tail)
             waiting, size_bytes = [], 0
-    _insert(connection, head, waiting)
+    _insert(connection, head, waiting, tail)
 
 
-def _insert(connection: sqlite3.Connection, head: str, rows: list[Sequence[object]]) -> None:
-    while rows:
-        count = len(rows) if len(rows) <= _FEW_ROWS else 1 << (len(rows).bit_length() - 1)
-        one = f"({','.join('?' * len(rows[0]))})"
-        connection.execute(f"{head} VALUES {','.join([one] * count)}", list(chain.from_iterable(rows[:count])))
-        rows = rows[count:]
+def _insert(connection: sqlite3.Connection, head: str, rows: list[Sequence[object]], tail: str) -> None:
+    for part in parts_of(rows):
+        one = f"({','.join('?' * len(part[0]))})"
+        values = list(chain.from_iterable(part))
+        connection.execute(f"{head} VALUES {','.join([one] * len(part))} {tail}", values)
+
+
+def delete_rows(connection: sqlite3.Connection, head: str, names: Iterable[object], *given: object) -> None:
+    """`head`: the statement up to IN, whose values before it are `given`. One column only: of two SQLite reads the
+    whole table."""
+    for part in parts_of([*names]):
+        connection.execute(f"{head} IN ({','.join('?' * len(part))})", [*given, *part])
+
+
+def parts_of(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """So many at a time as there is a statement for."""
+    at = 0
+    while left := min(_MOST_ROWS, len(rows) - at):
+        count = left if left <= _FEW_ROWS else 1 << (left.bit_length() - 1)
+        yield rows[at : at + count]
+        at += count

@@ -12,6 +12,7 @@ from itertools import chain, compress, islice
 from operator import itemgetter
 
 from timerd.adapters.sqlite.groups import checksum, place_of
+from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.adapters.sqlite.mark_blocks import MarkBlock, read_blocks
 from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.model.errors import CorruptRow
@@ -29,7 +30,6 @@ SOME = f"SELECT position_ms, digest {_OF_PLACE} LIMIT ?"
 # The rows that are asked for come first, each a look into the index.
 _MARKED = """WITH asked (at_ms, name) AS (VALUES {}) SELECT at_ms, name FROM asked CROSS JOIN marks
     WHERE scope = ? AND bucket = ? AND shard = ? AND position_ms = at_ms AND digest = name"""
-_SETTLE = "INSERT OR IGNORE INTO settled VALUES (NULL,?,?,?,?,?,?,?)"
 _SETTLED_NAMES = """SELECT token, sequence FROM settled WHERE scope = ? AND bucket = ? AND shard = ?
     ORDER BY token, sequence"""
 _SETTLED = """SELECT crc, packed FROM settled WHERE scope = ? AND bucket = ? AND shard = ? AND token = ?
@@ -120,8 +120,8 @@ def write_settled(connection: sqlite3.Connection, records: Iterable[SettleRecord
     rows = []
     for record in records:
         packed = record.pack()
-        rows.append((*place_of(record.partition), record.token, record.sequence, checksum(packed), packed))
-    connection.executemany(_SETTLE, rows)
+        rows.append((None, *place_of(record.partition), record.token, record.sequence, checksum(packed), packed))
+    insert_rows(connection, "INSERT OR IGNORE INTO settled", rows)
 
 
 def read_settled(

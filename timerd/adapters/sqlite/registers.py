@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 
+from timerd.adapters.sqlite.inserts import insert_rows, parts_of
 from timerd.model.identity import DIGEST_BYTES, PREFIX_BYTES
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, Table, control_key, move_key
@@ -21,6 +22,10 @@ _MOVED = f"SELECT name FROM registers WHERE kind = '{Table.MOVES.value}' AND nam
 # Of the tasks of a message that are asked for; fewer are asked for one by one.
 _FEW_OF_MESSAGE = 8
 _LEAST, _MOST = bytes(DIGEST_BYTES - PREFIX_BYTES), b"\xff" * (DIGEST_BYTES - PREFIX_BYTES)
+_WRITE = "INSERT OR REPLACE INTO registers"
+# How many of these registers hold what is expected of them; nothing where none is expected.
+_AS_EXPECTED = """WITH asked (kind, name, expected) AS (VALUES %s) SELECT count(*) FROM asked
+LEFT JOIN registers AS r ON r.kind = asked.kind AND r.name = asked.name WHERE r.value IS asked.expected"""
 _CONTROLS = "SELECT name, value FROM registers WHERE kind = ? AND name BETWEEN ? AND ?"
 
 
@@ -48,15 +53,39 @@ class RegisterTable:
         named = ((Partition(*map(int, name.split(b"."))), value) for name, value in rows)
         return {p: value for p, value in named if first <= p <= last and p.shard == first.shard}
 
-    def cas(self, change: Cas) -> CasResult:
+    def cas(self, changes: Sequence[Cas]) -> list[CasResult]:
+        """Each on its own, in their order. Where all of some find what they expect, as mostly, they go together."""
+        results: list[CasResult] = []
+        for part in parts_of(changes):
+            if len(part) > 1 and self._are_as_expected(part):
+                self._write(part)
+                results += [CasResult(CasStatus.APPLIED)] * len(part)
+            else:
+                results += [self._cas(change) for change in part]
+        return results
+
+    def _are_as_expected(self, changes: Sequence[Cas]) -> bool:
+        """Of different registers: a second change of one is to find what the first has written."""
+        if len({change.key for change in changes}) < len(changes):
+            return False
+        asked = chain.from_iterable((each.key.table.value, each.key.name, each.expected) for each in changes)
+        query = _AS_EXPECTED % ",".join(["(?,?,?)"] * len(changes))
+        [count] = self._connection.execute(query, [*asked]).fetchone()
+        return bool(count == len(changes))
+
+    def _cas(self, change: Cas) -> CasResult:
         current = read_register(self._connection, change.key)
         if current != change.expected:
             return CasResult(CasStatus.REFUSED, current)
-        row = (change.key.table.value, change.key.name, change.expires_at_ms, change.value)
-        self._connection.execute("INSERT OR REPLACE INTO registers VALUES (?,?,?,?)", row)
-        if change.key.table == Table.CONTROL:
-            self._remember(change.key.name, change.value)
+        self._write([change])
         return CasResult(CasStatus.APPLIED)
+
+    def _write(self, changes: Sequence[Cas]) -> None:
+        rows = [(each.key.table.value, each.key.name, each.expires_at_ms, each.value) for each in changes]
+        insert_rows(self._connection, _WRITE, rows)
+        for each in changes:
+            if each.key.table == Table.CONTROL:
+                self._remember(each.key.name, each.value)
 
     def forget(self) -> None:
         self._controls.clear()

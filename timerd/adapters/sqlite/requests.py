@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 
-from timerd.adapters.sqlite.inserts import insert_rows
+from timerd.adapters.sqlite.inserts import delete_rows, insert_rows
 from timerd.model.identity import PREFIX_BYTES
 from timerd.model.registers import Table, request_key
 
@@ -102,8 +102,7 @@ class Requests:
         return block
 
     def _delete(self, block: int, prefixes: Iterable[bytes]) -> None:
-        rows = [(prefix, block) for prefix in prefixes]
-        self._connection.executemany("DELETE FROM requests WHERE prefix = ? AND block = ?", rows)
+        delete_rows(self._connection, "DELETE FROM requests WHERE block = ? AND prefix", prefixes, block)
         self._connection.execute("DELETE FROM replies WHERE block = ?", (block,))
 
     def _forget_commit(self) -> None:

@@ -15,6 +15,7 @@ from timerd.adapters.sqlite.commit import Commit, FarDays
 from timerd.adapters.sqlite.days import DAY_MS, FINISHED, FINISHING, PRESENT, day_of, read_catalogue
 from timerd.adapters.sqlite.dead_letters import (
     add_estimates,
+    add_up_estimates,
     find_dead_letters,
     read_dead_letters,
     read_estimates,
@@ -46,6 +47,7 @@ from timerd.ports import (
     DeadLetter,
     Entry,
     EntryKey,
+    EstimatedTotal,
     Found,
     Look,
     Looked,
@@ -224,9 +226,12 @@ class SqliteStore:
     async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
         return await self._look_ups.run(lambda c: read_estimates(c, namespace, queue, lo_ms, hi_ms))
 
+    async def estimated(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> EstimatedTotal:
+        return await self._look_ups.run(lambda c: add_up_estimates(c, namespace, queue, lo_ms, hi_ms))
+
     async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         try:
-            return await self._write(lambda commit: [commit.registers.cas(change) for change in changes])
+            return await self._write(lambda commit: commit.registers.cas(changes))
         except (StoreUnavailable, StoreUnknown):
             return [CasResult(CasStatus.UNKNOWN) for _ in changes]
 

@@ -13,6 +13,9 @@ from timerd.model.partition import Partition
 
 def holder_of(partition: Partition, instances: Sequence[str]) -> str:
     """The instance with the highest hash; `instances` must not be empty. Stable over releases and processes."""
+    if partition.is_of_keys:
+        # Whatever its bucket: who sends the tasks of a key sends all of them (core/ordering/kept_shards.py).
+        return placed(b"key shard %d" % partition.shard, instances)
     return placed(b"%d.%d.%d" % partition, instances)
 
 

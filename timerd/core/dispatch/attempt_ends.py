@@ -8,28 +8,27 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.core.dispatch.stalls import WORD_MS, Stalls, stalls_of
 from timerd.core.taken import Taken
 from timerd.model.expiries import deadlines_ms
-
-# A worker ends an attempt by itself when its time is over, and says where it was: so long that may be under way.
-WORD_MS = 2_000
 
 
 class AttemptEnds(NamedTuple):
     """`last_ms`: when the last is ended from here; `each_ms`: of each, where some have deadlines; else all are ended
-    then."""
+    then. `stalls`: where some are ended before, unless their handlers say something."""
 
     last_ms: int
     each_ms: list[int] | None = None
+    stalls: Stalls | None = None
 
 
 def attempt_ends(taken: Taken, timeout_ms: int, now_ms: int) -> AttemptEnds:
     """Of rows with this attempt time-out."""
-    deadlines = deadlines_ms(taken.rows)
+    deadlines, stalls = deadlines_ms(taken.rows), stalls_of(taken, now_ms)
     if deadlines is None:
-        return AttemptEnds(now_ms + timeout_ms + WORD_MS)
+        return AttemptEnds(now_ms + timeout_ms + WORD_MS, stalls=stalls)
     each_ms: list[int] = (np.minimum(deadlines, now_ms + timeout_ms) + WORD_MS).tolist()
-    return AttemptEnds(max(each_ms), each_ms)
+    return AttemptEnds(max(each_ms), each_ms, stalls)
 
 
 def attempt_timeouts(taken: Taken) -> list[tuple[int, Sequence[int]]]:

@@ -22,7 +22,7 @@ class Deliveries:
     def __init__(self, machine: DeliveryMachine, guard: RedeliveryGuard, return_ms: int = RETURN_MS) -> None:
         self.machine = machine
         self.guard = guard
-        self._stay = OffloadGate(guard, self.lease_end_ms, return_ms), InHandGate(machine.places)
+        self._stays = OffloadGate(guard, self.lease_end_ms, return_ms)
 
     @classmethod
     def none(cls) -> Deliveries:
@@ -58,8 +58,8 @@ class Deliveries:
         return self.machine.before.came_since(key, since_ms)
 
     def offloading(self) -> Admission:
-        """What is asked before rows of a partition go to their queues' backlogs."""
-        return Admission(self._stay)
+        """What is asked before rows of a partition go to their queues' backlogs, of those that go together."""
+        return Admission((self._stays, InHandGate(self.machine.places)))
 
     def cancelled(self, key: RowKey) -> None:
         """The task of a row that a worker has was: the worker is told."""

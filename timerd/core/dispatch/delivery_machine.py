@@ -22,9 +22,9 @@ from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.interrupts import Interrupts
 from timerd.core.dispatch.key_hands import KeyHands
-from timerd.core.dispatch.older_acks import OlderAck, tell_older
+from timerd.core.dispatch.older_acks import OlderAck, tell_if_older, tell_older
 from timerd.core.dispatch.queue_stats import StatsByQueue
-from timerd.core.dispatch.sentences import FORGED, LOST, RELEASED, SENT_AGAIN, SILENT, TIMED_OUT, UNBEGUN
+from timerd.core.dispatch.sentences import FORGED, LOST, NOT_SETTLED, RELEASED, SENT_AGAIN, UNBEGUN
 from timerd.core.dispatch.served_queues import ServedQueues
 from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Settlement, fail
 from timerd.core.dispatch.worker_state import WorkerState
@@ -33,6 +33,7 @@ from timerd.model.ack_token import NamedDelivery, delivery_ids_of, named_in, par
 from timerd.model.attempts import AttemptEnd
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
+from timerd.model.progress import ProgressReport
 from timerd.model.registers import Place
 
 MAX_DELIVER_TASKS = 1_000
@@ -73,7 +74,7 @@ class DeliveryMachine:
         self._older_ack: OlderAck | None = None
 
     def on_older_ack(self, told: OlderAck) -> None:
-        """`told` hears of acks by an attempt that is not the one that a worker has (rule O7)."""
+        """`told` hears of acks and rejects by an attempt that is not the one that a worker has (rule O7)."""
         self._older_ack = told
 
     @property
@@ -222,6 +223,8 @@ class DeliveryMachine:
             if found is None:
                 self._fail_unknown(out, at, delivery_id, said, token_at(tokens, at), failure)
             elif not (found[0].is_not_ended_by if failure.hopeless else found[0].was_sent_after)(found[1], said):
+                if self._older_ack is not None:
+                    tell_if_older(*found, said, self._older_ack)
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else self.interrupts.failed_as(*found), now_ms)
                 self._fail(out, found[0], [found[1]], failure)
@@ -230,17 +233,17 @@ class DeliveryMachine:
         return out
 
     def throttle(
-        self, namespace: str, tokens: bytes, failure: Failure, refusal: Callable[[QueueKey], str]
+        self, namespace: str, tokens: bytes, failure: Failure, refusal: Callable[[QueueKey, str], str]
     ) -> Settlement:
         """Their handlers were told to wait: what is open here goes back as it was. What is not has failed, and so have
-        deliveries of queues of which `refusal` says why they do not wait."""
+        deliveries of which `refusal` says, by queue and limit key, why they do not wait."""
         out = Settlement()
         for at, (delivery_id, said) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
                 self._fail_unknown(out, at, delivery_id, said, token_at(tokens, at), failure)
             elif not found[0].was_sent_after(found[1], said):
-                if why := refusal(found[0].queue):
+                if why := refusal(found[0].queue, found[0].limit_key(found[1])):
                     self._flights.remove(found[0], [found[1]])
                     found[0].settled("failed", failure.at_ms)
                     self._fail(out, found[0], [found[1]], replace(failure, error=why))
@@ -271,12 +274,15 @@ class DeliveryMachine:
             self._bring(worker, tokens, orphans, now_ms, out, known_only=True)
         return out
 
-    def report(self, namespace: str, token: bytes, progress: str) -> None:
+    def report(self, namespace: str, token: bytes, report: ProgressReport, now_ms: int) -> None:
         """How far an attempt has come, for the next one. Of one that is not open here nobody keeps it."""
         for delivery_id, said in self._named(namespace, token):
             found = self._flights.find(delivery_id)
             if found is not None and not found[0].was_sent_after(found[1], said):
-                found[0].report(found[1], progress)
+                batch, row = found
+                batch.heard(row, now_ms - report.age_ms)
+                if report.text:
+                    batch.report(row, report.text)
 
     def progress_of(self, key: RowKey) -> str:
         """Of any attempt of the row's generation that is in hand; empty: nothing was said."""
@@ -317,10 +323,8 @@ class DeliveryMachine:
         out = Settlement()
         for batch, rows in self._flights.expired(now_ms, MOST_FAILED):
             self.interrupts.over(batch, rows, now_ms)
-            over = [r for r in rows if batch.end_ms(r) <= now_ms]
-            self._fail_all(out, batch, over, Failure(now_ms, TIMED_OUT, end=AttemptEnd.TIMED_OUT))
-            silent = [r for r in rows if batch.end_ms(r) > now_ms]
-            self._fail_all(out, batch, silent, Failure(now_ms, SILENT, end=AttemptEnd.LEASE_ENDED))
+            for end, over in batch.over(rows, now_ms).items():
+                self._fail_all(out, batch, over, Failure(now_ms, NOT_SETTLED[end], end=end))
         gone: list[QueueKey] = []
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
             gone += self._remove(worker, now_ms, out)

@@ -21,6 +21,7 @@ from timerd.core.dispatch.attempt_ends import AttemptEnds
 from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
+from timerd.core.dispatch.stalls import Stalls
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import NamedDelivery
 from timerd.model.attempts import AttemptEnd
@@ -62,6 +63,8 @@ class Batch:
     hand: HandCount
     # Of each row, where some are ended before `deadline_ms`.
     ends_ms: Sequence[int] | None = None
+    # Where handlers of some rows are to say something now and then.
+    stalls: Stalls | None = None
     # What the handlers of some rows have said of their progress.
     reports: dict[int, str] | None = None
 
@@ -70,10 +73,18 @@ class Batch:
         template = self.taken.rows.template_of(0)
         return QueueKey(template.namespace, template.queue)
 
+    def limit_key(self, row: int) -> str:
+        return self.taken.rows.template_of(row).limit_key
+
     def report(self, row: int, progress: str) -> None:
         if self.reports is None:
             self.reports = {}
         self.reports[row] = progress
+
+    def heard(self, row: int, at_ms: int) -> None:
+        """Of the handler of the row."""
+        if self.stalls is not None:
+            self.stalls.heard(row, at_ms)
 
     def progress(self, row: int) -> str:
         """The last one; empty: none."""
@@ -83,12 +94,27 @@ class Batch:
         """When the attempt is over, whatever the worker says."""
         return self.deadline_ms if self.ends_ms is None else self.ends_ms[row]
 
+    def over(self, rows: Sequence[int], now_ms: int) -> dict[AttemptEnd, list[int]]:
+        """Of rows for which nobody speaks, by reason. Of a worker that is silent nobody knows what its handlers do."""
+        out: dict[AttemptEnd, list[int]] = {}
+        for row in rows:
+            is_silent = self.lease_until_ms[row] <= now_ms
+            end = AttemptEnd.LEASE_ENDED if is_silent else AttemptEnd.STALLED
+            out.setdefault(AttemptEnd.TIMED_OUT if self.end_ms(row) <= now_ms else end, []).append(row)
+        return out
+
+    def silent_ms(self, row: int) -> float:
+        """When it is over unless somebody speaks for it before."""
+        lease_ms = self.lease_until_ms[row]
+        return lease_ms if self.stalls is None else min(lease_ms, self.stalls.until_ms(row))
+
     def ends_of(self, rows: Sequence[int]) -> AttemptEnds:
         """As they were sent."""
+        stalls = None if self.stalls is None else self.stalls.part(rows)
         if self.ends_ms is None:
-            return AttemptEnds(self.deadline_ms)
+            return AttemptEnds(self.deadline_ms, stalls=stalls)
         each_ms = [self.ends_ms[row] for row in rows]
-        return AttemptEnds(max(each_ms), each_ms)
+        return AttemptEnds(max(each_ms), each_ms, stalls)
 
     def settled(self, outcome: str, now_ms: int, times: int = 1, *, is_silent: bool = False) -> None:
         """Of so many that are in flight no more. `is_silent`: it is their worker that was not heard of."""
@@ -202,8 +228,8 @@ class Flights:
         if ends.each_ms is not None:
             each_ms = [min(until_ms, end_ms) for end_ms in ends.each_ms]
             until_ms = min(each_ms)
-        last_ms, ends_ms = ends
-        batch = Batch(number, worker, taken, last_ms, ids, each_ms, count, sent_ms, stats, hand, ends_ms)
+        rest = stats, hand, ends.each_ms, ends.stalls
+        batch = Batch(number, worker, taken, ends.last_ms, ids, each_ms, count, sent_ms, *rest)
         if not self._slots.keys().isdisjoint(ids):
             self._give_up([i for i in ids if i in self._slots])
         self._next += 1
@@ -211,7 +237,7 @@ class Flights:
         self._held.setdefault(worker, {})[number] = None
         first = number * MAX_BATCH_ROWS
         self._slots.update(zip(ids, range(first, first + count), strict=True))
-        self._look_at(number, until_ms)
+        self._look_at(number, until_ms if ends.stalls is None else min(until_ms, ends.stalls.first_ms))
         hand.begin(count, sent_ms)
         return batch
 
@@ -341,8 +367,8 @@ class Flights:
         return self._times[0] if self._times else None
 
     def expired(self, now_ms: int, most: int) -> list[tuple[Batch, list[int]]]:
-        """Batches with open rows whose lease is over by `now_ms`, as of the last step of the grid. With `most` rows it
-        is left at that: the others come with the next call."""
+        """Batches with open rows for which nobody has spoken by `now_ms`, as of the last step of the grid. With `most`
+        rows it is left at that: the others come with the next call."""
         found: list[tuple[Batch, list[int]]] = []
         count = 0
         while count < most and (number := self._next_number(now_ms)) is not None:
@@ -380,17 +406,16 @@ class Flights:
         assert self._batches.keys() <= looked_at
 
     def _silent(self, batch: Batch, now_ms: int) -> list[int]:
-        """Rows whose lease is over. The others are looked at again, without keeping the whole batch in memory."""
+        """Rows that are over. The others are looked at again, without keeping the whole batch in memory."""
         alive = self.open_rows(batch)
-        silent = [r for r in alive if batch.lease_until_ms[r] <= now_ms]
-        rest = [batch.lease_until_ms[r] for r in alive if batch.lease_until_ms[r] > now_ms]
-        if rest:
+        ends_ms = [batch.silent_ms(row) for row in alive]
+        if rest := [end_ms for end_ms in ends_ms if end_ms > now_ms]:
             self._look_at(batch.number, min(rest))
             _slim(batch, alive)
-        return silent
+        return [row for row, end_ms in zip(alive, ends_ms, strict=True) if end_ms <= now_ms]
 
-    def _look_at(self, number: int, at_ms: int) -> None:
-        step_ms = -(-at_ms // LEASE_GRID_MS) * LEASE_GRID_MS
+    def _look_at(self, number: int, at_ms: float) -> None:
+        step_ms = -(-int(at_ms) // LEASE_GRID_MS) * LEASE_GRID_MS
         numbers = self._wheel.get(step_ms)
         if numbers is None:
             self._wheel[step_ms] = numbers = deque()

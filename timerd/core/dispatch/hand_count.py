@@ -20,16 +20,21 @@ class DeliveryWatch(Protocol):
 @dataclass(slots=True, eq=False)
 class HandCount:
     """Shared by the batches of a queue. `brought`: those of `open` that workers have from before a restart. `on_less`
-    is called once, when there are fewer than there were; `watch` hears of all that is sent from here."""
+    is called once, when there are fewer than there were; `watches` hear of all that is sent from here."""
 
     open: int = 0
     brought: int = 0
     on_less: Callable[[], None] | None = None
-    watch: DeliveryWatch | None = None
+    watches: tuple[DeliveryWatch, ...] = ()
 
-    def listen(self, watch: DeliveryWatch | None) -> None:
-        """It hears of all that is sent from here; None: nobody does any more."""
-        self.watch = watch
+    def listen(self, watch: DeliveryWatch) -> None:
+        """It hears of all that is sent from here."""
+        if watch not in self.watches:
+            self.watches += (watch,)
+
+    def leave(self, watch: DeliveryWatch) -> None:
+        """It hears of nothing any more."""
+        self.watches = tuple(each for each in self.watches if each is not watch)
 
     def is_part_of(self, hand: HandCount) -> bool:
         """Whether what is counted here counts there."""
@@ -37,12 +42,12 @@ class HandCount:
 
     def begin(self, deliveries: int, sent_ms: int) -> None:
         self.open += deliveries
-        if self.watch is not None:
-            self.watch.begun(deliveries, sent_ms)
+        for watch in self.watches:
+            watch.begun(deliveries, sent_ms)
 
     def end(self, outcome: str, deliveries: int, sent_ms: int, now_ms: int) -> None:
-        if self.watch is not None:
-            self.watch.ended(outcome, deliveries, sent_ms, now_ms)
+        for watch in self.watches:
+            watch.ended(outcome, deliveries, sent_ms, now_ms)
         self.less(deliveries)
 
     def less(self, deliveries: int) -> None:

@@ -22,7 +22,7 @@ InHand = Callable[[Collection[bytes]], Mapping[bytes, Place]]
 
 class InHandGate:
     """For what is taken together: it knows what of that may be sent. What a holder wrote is no repeat: it may be where
-    that very delivery waits. The last gate of the list, for it takes as sent what it lets pass."""
+    that very delivery waits. Behind it is the gate of ordering keys alone, for it takes as sent what it lets pass."""
 
     def __init__(self, in_hand: InHand) -> None:
         self._in_hand = in_hand

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -79,6 +79,10 @@ class KeyHands:
         found = self._hands.get((queue, limit_key))
         return 0 if found is None else found.open
 
+    def owners(self) -> Iterable[_Owner]:
+        """Keys of which something is in hand, or of which somebody waits for the end of what is."""
+        return self._hands
+
     def told_apart(self, queue: QueueKey, parts: Iterator[tuple[int, Taken]]) -> Iterator[tuple[int, Taken, HandCount]]:
         """Parts of a queue as parts of one key each, and where they count."""
         if queue not in self.queues:
@@ -87,6 +91,13 @@ class KeyHands:
         return (
             (worker, some, self.of(queue, limit_key)) for worker, part in parts for limit_key, some in _by_key(part)
         )
+
+    def unwatch(self, queue: QueueKey, limit_key: str) -> None:
+        """Nobody waits for the end of what is to come."""
+        found = self._hands.get((queue, limit_key))
+        if found is not None and not found.open:
+            found.on_less = None
+            self._forget((queue, limit_key))
 
     def _forget(self, owner: _Owner) -> None:
         found = self._hands.get(owner)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from timerd.core.dispatch.settlement import PENDING, Refusal
+from timerd.model.attempts import AttemptEnd
 
-TIMED_OUT = "attempt timed out: it was not settled in its attempt_timeout"
-SILENT = "lease ended: the worker did not extend it in time"
+NOT_SETTLED = {
+    AttemptEnd.TIMED_OUT: "attempt timed out: it was not settled in its attempt_timeout",
+    AttemptEnd.STALLED: "stalled: its handler said no progress for its stall_timeout",
+    AttemptEnd.LEASE_ENDED: "lease ended: the worker did not extend it in time",
+}
 LOST = "lease ended: the worker's stream broke and did not come back in time"
 RELEASED = "the worker stopped before it had begun"
 SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)

@@ -8,8 +8,8 @@ and worker without a look at anything that dispatch needs.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -34,6 +34,7 @@ class TailKind(IntEnum):
     DEAD = 4
     EXPIRED = 5
     GIVEN_BACK = 6
+    CANCELLED = 7
 
 
 KINDS = {Outcome.ACKED: TailKind.ACKED, Outcome.DEAD: TailKind.DEAD, Outcome.EXPIRED: TailKind.EXPIRED}
@@ -95,11 +96,12 @@ class TailReader:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """A delivery whose end is to be told. `version`: that of its row."""
+    """A delivery whose end is to be told. `version`: that of its row. `is_cancelled`: its task was, meanwhile."""
 
     line: TailLine
     version: int
     readers: Sequence[TailReader]
+    is_cancelled: bool = False
 
 
 class Tail:
@@ -134,6 +136,12 @@ class Tail:
         for row in range(max(allowed, default=0)):
             told = [reader for reader, rows in zip(reading, allowed, strict=True) if row < rows]
             self._tell(queue, taken, row, worker, now_ms, told)
+
+    def cancelled(self, digests: Iterable[bytes]) -> None:
+        """These tasks were, while a worker had them: a failure is no failure then, and nothing follows."""
+        for digest in digests:
+            if (found := self._followed.get(digest)) is not None:
+                self._followed[digest] = replace(found, is_cancelled=True)
 
     def settled(self, settlement: Settlement, now_ms: int) -> None:
         """These deliveries are over, and that is durable."""
@@ -177,6 +185,8 @@ class Tail:
         found = self._followed.pop(digest, None)
         if found is None:
             return
+        if found.is_cancelled and kind is not TailKind.ACKED:
+            kind, next_ms = TailKind.CANCELLED, 0
         line = found.line._replace(at_ms=now_ms, kind=kind, next_ms=next_ms)
         for reader in found.readers:
             if reader in self._readers:

@@ -19,12 +19,14 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
+import numpy.typing as npt
 
 from timerd.core.due_queue.heads import Heads
-from timerd.core.due_queue.lean_run import LeanRun, Run, flagged, lean, part_of, positions_of, run_bytes
-from timerd.core.due_queue.runs import by_position, in_order_of_firing, joined
+from timerd.core.due_queue.lean_run import LeanRun, Run, flagged, lean, part_of, positions_of, run_bytes, ties_at
+from timerd.core.due_queue.runs import by_position, joined, taken
 from timerd.core.due_queue.segments import Heap, Segment, live_head, nth, pop_next
-from timerd.core.due_queue.tie_order import tie_of
+from timerd.core.due_queue.standing import standing
+from timerd.core.due_queue.tie_order import RowsAt, tie_of
 from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.identity import RowKey
@@ -134,7 +136,7 @@ class DueQueue:
             self._advance(lane, segment, n)
         if not lane.rows:
             del self._lanes[queue]
-        return in_order_of_firing(parts) if parts else None
+        return taken(parts) if parts else None
 
     def prepare(self, queue: QueueKey, until_ms: int) -> bool:
         """Gathers what a take until then would have to: in a moment in which nothing is due it holds nobody up. Whether
@@ -176,6 +178,13 @@ class DueQueue:
                     return most
         return found
 
+    def standing(self, queue: QueueKey, until_ms: int, past_ms: int) -> tuple[int, int | None]:
+        """(how many rows with a position <= until have not expired by `past_ms`, the position of the first row that has
+        not). Only runs whose templates say that they expire are looked at row by row."""
+        lane = self._lanes.get(queue)
+        found = [standing(s, until_ms, past_ms) for s in (_live(lane) if lane else ())]
+        return sum(rows for rows, _ in found), min((ms for _, ms in found if ms is not None), default=None)
+
     def flagged(self, flag: int) -> list[RowGroup]:
         """The rows that have it."""
         live = [segment for lane in self._lanes.values() for segment in _live(lane)]
@@ -206,6 +215,19 @@ class DueQueue:
         if not lane.rows:
             del self._lanes[queue]
         return rows - lane.rows
+
+    def pull_at(self, wanted: RowsAt, until_ms: int) -> list[RowGroup]:
+        """Takes out those of the wanted rows that are due: each group is of one queue, in order of firing."""
+        pulled: list[RowGroup] = []
+        for queue in list(self._lanes):
+            lane = self._lanes[queue]
+            found = [rows for s in _live(lane) for rows in self._pull_from(lane, s, wanted, until_ms)]
+            if found:
+                pulled += found
+                self._raise_heads(lane)
+            if not lane.rows:
+                del self._lanes[queue]
+        return pulled
 
     def tidy(self) -> bool:
         """Copies one run that was shortened, so that the rest of it is let go; whether there are more."""
@@ -315,6 +337,33 @@ class DueQueue:
         segment.run, segment.cursor, segment.end = kept if len(kept) else empty_group(), 0, len(kept)
         segment.size_bytes = size_bytes
         self._loose.append(segment)
+
+    def _pull_from(self, lane: QueueLane, segment: Segment, wanted: RowsAt, until_ms: int) -> Iterator[RowGroup]:
+        past = bisect_right(positions_of(segment.run), until_ms, segment.cursor, segment.end)
+        near = wanted.near(positions_of(segment.run)[segment.cursor : past])
+        if not len(near):
+            return
+        near += segment.cursor
+        is_wanted = wanted.ties_among(ties_at(segment.run, near))
+        if is_wanted.any():
+            yield segment.run.select(near[is_wanted])
+            self._leave_out(lane, segment, near[is_wanted])
+
+    def _leave_out(self, lane: QueueLane, segment: Segment, which: npt.NDArray[np.intp]) -> None:
+        """What is left of the run keeps its columns' arena until `tidy`, where that is most of it."""
+        kept = np.delete(np.arange(segment.cursor, segment.end), which - segment.cursor)
+        freed = segment.size_bytes * len(which) // (segment.end - segment.cursor) if len(kept) else segment.size_bytes
+        self._count(lane, -len(which), -freed)
+        if len(kept) * 2 < len(segment.run):
+            self._loose.append(segment)
+        segment.run = part_of(segment.run, kept) if len(kept) else empty_group()
+        segment.cursor, segment.end, segment.size_bytes = 0, len(kept), segment.size_bytes - freed
+
+    def _raise_heads(self, lane: QueueLane) -> None:
+        """Where the first rows of runs have left."""
+        for heap in lane.heaps.values():
+            heap[:] = [(max(at_ms, s.head_ms), n, s) for at_ms, n, s in heap if s.cursor < s.end]
+            heapq.heapify(heap)
 
     def _pop_due(self, lane: QueueLane, limit: int, now_ms: int) -> list[Segment]:
         """The segments that may hold some of the next `limit` rows, taken off their heaps."""

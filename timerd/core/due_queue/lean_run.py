@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from timerd.core.due_queue.own_pages import on_own_pages
+from timerd.core.due_queue.tie_order import Ties, tie_of, ties_by
 from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.model.columns import Columns
 from timerd.model.row_keys import Positions
@@ -18,6 +20,7 @@ from timerd.model.rows import ROW, RowGroup
 
 _NAMES = ("prefix", "index", "version", "template", "extra", "offset", "length", "flags")
 _FIRE_AT = "fire_at_ms"
+Chosen = slice | npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class LeanRun:
     def saved_bytes(self) -> int:
         return len(self) * (ROW.itemsize - self.positions.itemsize - self.own.dtype.itemsize)
 
-    def select(self, rows: slice) -> RowGroup:
+    def select(self, rows: Chosen) -> RowGroup:
         positions, own = self.positions[rows], self.own[rows]
         columns = np.repeat(self.common, len(positions))
         columns["position_ms"] = positions
@@ -49,7 +52,13 @@ class LeanRun:
             columns[name] = own[name]
         return replace(self.shared, columns=columns)
 
-    def part(self, rows: slice) -> LeanRun:
+    def column(self, name: str, rows: Chosen) -> Columns:
+        """One of those in which rows differ or do not, of these rows."""
+        if name in (self.own.dtype.names or ()):
+            return self.own[name][rows]
+        return np.repeat(self.common[name], len(self.positions[rows]))
+
+    def part(self, rows: Chosen) -> LeanRun:
         """These rows, in as few bytes. What they share stays with them."""
         return replace(self, positions=self.positions[rows], own=self.own[rows])
 
@@ -83,7 +92,15 @@ def flagged(run: Run, rows: slice, flag: int) -> RowGroup:
     return part.select(np.flatnonzero(part.columns["flags"] & flag))
 
 
-def part_of(run: Run, rows: slice) -> Run:
+def ties_at(run: Run, rows: npt.NDArray[np.intp]) -> Ties:
+    """Of these rows, without all of their columns."""
+    if isinstance(run, RowGroup):
+        return tie_of(run.select(rows))
+    prefix, index = (run.column(name, rows) for name in ("prefix", "index"))
+    return ties_by(run.shared, prefix, index)
+
+
+def part_of(run: Run, rows: Chosen) -> Run:
     return run.select(rows) if isinstance(run, RowGroup) else run.part(rows)
 
 

@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.due_queue import rows_left
 from timerd.core.fairness.limit_keys import LimitKeys
 from timerd.core.fairness.lines import FiledChunk, FiledNumbers
 from timerd.core.taken import QueueKey
@@ -51,6 +52,12 @@ class KeyedRows:
     def rows_of(self, queue: QueueKey) -> int:
         return sum(chunk.count for chunk in self._chunks if chunk.queue == queue)
 
+    def standing(self, queue: QueueKey, now_ms: int) -> tuple[int, int | None]:
+        """(how many rows of the queue have not expired, the position of the first that has not)."""
+        left = [rows_left(chunk.rows, chunk.numbers(), now_ms) for chunk in self._chunks if chunk.queue == queue]
+        firsts = [int(chunk_ms.min()) for chunk_ms in left if len(chunk_ms)]
+        return sum(map(len, left)), min(firsts, default=None)
+
     def bytes_of(self, queue: QueueKey) -> int:
         return int(sum(chunk.count * chunk.row_bytes for chunk in self._chunks if chunk.queue == queue))
 
@@ -76,6 +83,13 @@ class KeyedRows:
         """These rows of the queue are forgotten: they come again from the store."""
         for chunk in [chunk for chunk in self._chunks if chunk.queue == queue]:
             self._part(chunk, which, lambda _: None)
+
+    def pull(self, which: RowChoice) -> list[RowGroup]:
+        """Takes these rows out, whose turn does not matter: each group is of one queue."""
+        pulled: list[RowGroup] = []
+        for chunk in list(self._chunks):
+            self._part(chunk, which, pulled.append)
+        return pulled
 
     def tidy(self) -> None:
         """Copies what is left of chunks that are nearly empty, so that the rest of them is let go."""

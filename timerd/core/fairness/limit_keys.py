@@ -2,17 +2,19 @@
 
 Due rows of a queue that has limit keys are filed here by their keys, and a take picks them in turn: a key that has a
 hundred thousand due delays the others by no more than what they have due themselves. A key that has as much in hand as
-its limit or its share allows is not looked at until something of it ends. A queue without limit keys is not here.
+its limit or its share allows is not looked at until something of it ends. A queue without limit keys is not here, but
+for one that goes by deadlines: of that no key takes turns.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
+from timerd.core.fairness.deadlines import DeadlineOrder, DeadlineTurn, Pick
 from timerd.core.fairness.lines import FiledChunk, KeyLine, runs_of
 from timerd.core.fairness.turns import Turns
 from timerd.core.taken import QueueKey
@@ -21,11 +23,13 @@ from timerd.model.partition import Partition
 
 class KeyRoom(NamedTuple):
     """How many `tasks` of a key may go. Of none: when to ask again, infinite: when something of it has ended.
-    `is_shared`: nothing but the key's share of the queue keeps it back."""
+    `is_shared`: nothing but the key's share of the queue keeps it back. `limit`: the limit with a name that keeps it
+    back; empty: a rule of the queue does."""
 
     tasks: int
     next_ms: float
     is_shared: bool = False
+    limit: str = ""
 
 
 class KeyLimits(Protocol):
@@ -78,19 +82,18 @@ class NoKeyLimits:
         """Nothing is waited for."""
 
 
-# A row that is picked: the rows that it was filed with, and its number among them.
-Pick = tuple[FiledChunk, int]
-
-
 class LimitKeys:
-    """Of one instance. `queues`: those of which a task with a limit key was in memory. `touched`: hears of queues of
-    which something may be sent that could not before."""
+    """Of one instance. `queues`: those of which a task with a limit key was in memory, and those that go by deadlines.
+    `touched`: hears of queues of which something may be sent that could not before."""
 
     def __init__(self, touched: set[QueueKey]) -> None:
         self.queues: set[QueueKey] = set()
         self.limits: KeyLimits = NoKeyLimits()
+        # How often a key of a queue had to wait for the limit of that name; of an empty name, for a rule of the queue.
+        self.waits: Counter[tuple[QueueKey, str]] = Counter()
         self._touched = touched
         self._turns: dict[QueueKey, Turns] = {}
+        self._by_deadline: dict[QueueKey, DeadlineOrder] = {}
         self._takes = 0
         self._given: Callable[[], None] = lambda: None
         self._gives: Callable[[Partition], bool] = lambda _: True
@@ -106,18 +109,41 @@ class LimitKeys:
         are sent now."""
         self._given, self._gives = given, gives
 
+    def has_turns(self, queue: QueueKey) -> bool:
+        """Whether its keys are told apart."""
+        return queue in self.queues and queue not in self._by_deadline
+
+    def go_by_deadlines(self, queue: QueueKey, *, is_so: bool) -> None:
+        """From now on. What was filed by another order is filed anew."""
+        before = self._by_deadline.get(queue)
+        if is_so == (before is not None):
+            return
+        for chunk in before.chunks() if before is not None else self._turns.get(queue, Turns()).chunks():
+            chunk.home.give_back(chunk)
+        if is_so:
+            self._by_deadline[queue] = DeadlineOrder()
+            self.queues.add(queue)
+        else:
+            del self._by_deadline[queue]
+
     # -- what waits -----------------------------------------------------------------------------------------------
 
     def add(self, chunk: FiledChunk) -> None:
         """These rows wait for their turn."""
+        if (by_deadline := self._by_deadline.get(chunk.queue)) is not None:
+            by_deadline.add(chunk)
+            return
         turns = self._turns.get(chunk.queue)
         if turns is None:
             turns = self._turns[chunk.queue] = Turns()
         for limit_key, run in runs_of(chunk).items():
-            turns.line(limit_key).add(run)
+            turns.line(limit_key).file(run)
 
-    def lose(self, queue: QueueKey, limit_keys: Iterable[str]) -> None:
+    def lose(self, queue: QueueKey, limit_keys: Sequence[str]) -> None:
         """A row of each wait here no more, and were not picked."""
+        if (by_deadline := self._by_deadline.get(queue)) is not None:
+            by_deadline.lose(len(limit_keys))
+            return
         turns = self._turns[queue]
         for limit_key, rows in Counter(limit_keys).items():
             turns.lines[limit_key].rows -= rows
@@ -125,6 +151,8 @@ class LimitKeys:
 
     def next_ms(self, queue: QueueKey) -> float:
         """When something that waits here may be sent; infinite: when something has ended, or nothing waits."""
+        if (by_deadline := self._by_deadline.get(queue)) is not None:
+            return -math.inf if by_deadline.rows else math.inf
         turns = self._turns.get(queue)
         if turns is None:
             return math.inf
@@ -135,6 +163,8 @@ class LimitKeys:
 
     def head_order(self, queue: QueueKey) -> int | None:
         """By what the row goes whose turn it is; None: none may be sent."""
+        if (by_deadline := self._by_deadline.get(queue)) is not None:
+            return by_deadline.head_order()
         turns = self._turns.get(queue)
         line = turns.first(-math.inf) if turns is not None else None
         head = line.head() if line is not None else None
@@ -146,10 +176,17 @@ class LimitKeys:
         line = turns.lines.get(limit_key) if turns is not None else None
         return 0 if line is None else line.rows
 
+    def held(self, queue: QueueKey, now_ms: int) -> Collection[KeyLine]:
+        """Keys with due rows that may send none of them now."""
+        turns = self._turns.get(queue)
+        return turns.held(now_ms) if turns is not None and self.has_turns(queue) else ()
+
     # -- whose turn it is -----------------------------------------------------------------------------------------
 
-    def turn(self, queue: QueueKey, now_ms: int) -> KeyTurn:
+    def turn(self, queue: QueueKey, now_ms: int) -> KeyTurn | DeadlineTurn:
         """One take."""
+        if (by_deadline := self._by_deadline.get(queue)) is not None:
+            return DeadlineTurn(by_deadline, self.gives, now_ms)
         turns = self._turns.get(queue)
         if turns is None:
             turns = self._turns[queue] = Turns()
@@ -167,7 +204,8 @@ class LimitKeys:
 
     def wait(self, queue: QueueKey, turns: Turns, line: KeyLine, room: KeyRoom) -> None:
         """A key that may send nothing."""
-        line.is_shared = room.is_shared
+        line.is_shared, line.held_by = room.is_shared, room.limit
+        self.waits[queue, room.limit] += 1
         turns.wait(line, room.next_ms)
         if room.next_ms == math.inf:
             self.limits.on_less(queue, line.limit_key, partial(self._less, queue, line.limit_key))
@@ -210,6 +248,10 @@ class KeyTurn:
                 self._count(line, len(found))
                 turns.pay(line, len(found))
         return picks
+
+    def arranged(self, picks: list[Pick]) -> list[Pick]:
+        """As they are to be delivered: rows of one key lie side by side."""
+        return sorted(picks, key=lambda pick: (pick[0].home.partition, id(pick[0]), pick[0].limit_key(pick[1])))
 
     def taken(self, sent: Counter[str]) -> None:
         """Of what was picked last, so many of each key are sent; the others were not to be sent, and take no turn."""

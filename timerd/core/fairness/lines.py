@@ -20,6 +20,7 @@ from timerd.model.rows import RowGroup
 from timerd.model.task import PRIORITY_MS
 
 FiledNumbers = npt.NDArray[np.intp]
+FiledOrder = npt.NDArray[np.int64]
 _RUNS = count()
 
 
@@ -45,7 +46,7 @@ class FiledChunk:
     home: FiledHome
     queue: QueueKey
     rows: RowGroup
-    order: npt.NDArray[np.int64]
+    order: FiledOrder
     left: bytearray
     count: int
     row_bytes: float
@@ -70,11 +71,12 @@ class FiledChunk:
 
 
 @dataclass(slots=True, eq=False)
-class KeyRun:
-    """Rows of one key in a chunk, in the order of firing; those before `cursor` are gone."""
+class RowRun:
+    """Rows of a chunk in the order that `by` says of each; those before `cursor` are gone."""
 
     chunk: FiledChunk
     rows: FiledNumbers
+    by: FiledOrder
     cursor: int = 0
 
     def head(self) -> int | None:
@@ -88,25 +90,14 @@ class KeyRun:
 
 
 @dataclass(slots=True, eq=False)
-class KeyLine:
-    """One key. `tag`: the key of the least one is next. `room`: what it may still send in the take of that number, and
-    `picked` what it has been given in it. `is_shared`: nothing but its share keeps it back. `weight`: how many rows it
-    sends for one of a key of weight one."""
+class RowLine:
+    """Runs, of which the one with the least head is next."""
 
-    limit_key: str
-    tag: float
-    runs: list[tuple[int, int, KeyRun]] = field(default_factory=list)
-    rows: int = 0
-    is_ready: bool = False
-    is_shared: bool = False
-    take: int = 0
-    room: int = 0
-    picked: int = 0
-    weight: float = 1.0
+    runs: list[tuple[int, int, RowRun]] = field(default_factory=list)
 
-    def add(self, run: KeyRun) -> None:
-        heapq.heappush(self.runs, (int(run.chunk.order[run.rows[0]]), next(_RUNS), run))
-        self.rows += len(run.rows)
+    def add(self, run: RowRun) -> None:
+        if len(run.rows):
+            heapq.heappush(self.runs, (int(run.by[run.rows[0]]), next(_RUNS), run))
 
     def head(self) -> tuple[FiledChunk, int] | None:
         """Its next row; None: nothing waits."""
@@ -115,14 +106,46 @@ class KeyLine:
             row = run.head()
             if row is None:
                 heapq.heappop(self.runs)
-            elif (now := int(run.chunk.order[row])) != order:
+            elif (now := int(run.by[row])) != order:
                 heapq.heapreplace(self.runs, (now, number, run))
             else:
                 return run.chunk, row
         return None
 
+    def cut(self, upto: int) -> FiledNumbers:
+        """The rows of the run that is next up to that; they wait here no more."""
+        run = self.runs[0][2]
+        rest = run.rows[run.cursor :]
+        past = int(np.searchsorted(run.by[rest], upto, side="right"))
+        run.cursor += past
+        return rest[:past]
 
-def runs_of(chunk: FiledChunk) -> dict[str, KeyRun]:
+
+@dataclass(slots=True, eq=False)
+class KeyLine(RowLine):
+    """One key. `tag`: the key of the least one is next. `room`: what it may still send in the take of that number, and
+    `picked` what it has been given in it. `is_shared`: nothing but its share keeps it back. `weight`: how many rows it
+    sends for one of a key of weight one. `held_by`: the limit with a name for which it waited last; empty: for a rule
+    of the queue."""
+
+    limit_key: str = ""
+    tag: float = 0.0
+    rows: int = 0
+    is_ready: bool = False
+    is_shared: bool = False
+    take: int = 0
+    room: int = 0
+    picked: int = 0
+    weight: float = 1.0
+    held_by: str = ""
+
+    def file(self, run: RowRun) -> None:
+        """Rows of the key wait for its turns."""
+        self.add(run)
+        self.rows += len(run.rows)
+
+
+def runs_of(chunk: FiledChunk) -> dict[str, RowRun]:
     """Its rows by their limit keys."""
     names = [template.limit_key for template in chunk.rows.templates]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
@@ -133,4 +156,4 @@ def runs_of(chunk: FiledChunk) -> dict[str, KeyRun]:
     ends = np.flatnonzero(np.diff(kinds[order])) + 1
     parts = np.split(order, ends)
     by_number = list(numbers)
-    return {by_number[int(kinds[part[0]])]: KeyRun(chunk, part) for part in parts}
+    return {by_number[int(kinds[part[0]])]: RowRun(chunk, part, chunk.order) for part in parts}

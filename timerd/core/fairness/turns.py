@@ -12,7 +12,7 @@ import heapq
 import math
 from itertools import count
 
-from timerd.core.fairness.lines import KeyLine
+from timerd.core.fairness.lines import FiledChunk, KeyLine
 
 # Keys without anything due whose tags are remembered, beside as many as have something.
 SLACK = 64
@@ -37,7 +37,7 @@ class Turns:
         found = self.lines.get(limit_key)
         if found is None:
             tag = max(self._reached, self._tags.pop(limit_key, 0.0))
-            found = self.lines[limit_key] = KeyLine(limit_key, tag)
+            found = self.lines[limit_key] = KeyLine(limit_key=limit_key, tag=tag)
             self.ready(found)
         return found
 
@@ -119,6 +119,17 @@ class Turns:
         if self.first(-math.inf) is not None:
             return -math.inf
         return self._later[0][0] if self._later else math.inf
+
+    def held(self, now_ms: float) -> list[KeyLine]:
+        """Keys that have something due and may send nothing now."""
+        self.first(now_ms)
+        waiting = dict.fromkeys([*self.blocked, *(entry[2] for entry in self._later)])
+        return [line for line in waiting if line.rows and not line.is_ready]
+
+    def chunks(self) -> set[FiledChunk]:
+        """All that waits here."""
+        found = {run.chunk for line in self.lines.values() for _, _, run in line.runs}
+        return {chunk for chunk in found if chunk.count}
 
     def drop_empty(self) -> None:
         """Keys of which nothing waits any more."""

@@ -7,7 +7,7 @@ nothing but the task go: its row may turn up after those behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, KeysView, Set
 
 from timerd.core.taken import QueueKey
 from timerd.model.halts import Halt
@@ -58,6 +58,21 @@ class Halts:
         """Whether this task of the key may be sent: nothing halts it, or what does is the task itself."""
         halts = self._halts.get((queue, ordering_key)) if self._halts else None
         return halts is None or all(_digest(halt) == digest for halt in halts.values())
+
+    def of_key(self, queue: QueueKey, ordering_key: str) -> Collection[Halt]:
+        """Whatever halts the key, also where that task lives again."""
+        return self._halts.get((queue, ordering_key), {}).values()
+
+    def met(self, queue: QueueKey, ordering_key: str, row: RowKey) -> None:
+        """The row waits to be sent: if its task halts the key, it was redriven by another instance."""
+        for halt in self.of_key(queue, ordering_key) if self._halts else ():
+            if _digest(halt) == row.digest and not self.lives(halt):
+                self.revive(halt, generation_of(row.version) - 1)
+
+    @property
+    def tasks(self) -> KeysView[bytes]:
+        """The ids of those that halt their keys."""
+        return self._by_task.keys()
 
     def of_task(self, task_id: bytes) -> Halt | None:
         return self._by_task.get(task_id)

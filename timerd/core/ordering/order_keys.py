@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.core.ordering.halts import Halts
+from timerd.core.ordering.kept_shards import KeptShards
 from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import RowKey, TaskId
-from timerd.model.ordering import OnFailure, first_of, place_of
-from timerd.model.partition import Partition
+from timerd.model.ordering import OnFailure, OrderFence, first_of, place_of
+from timerd.model.partition import Partition, key_shard_of
 from timerd.model.rows import RowGroup
 
 # What is kept of a row beside its columns and payload, about.
@@ -33,8 +34,8 @@ Give = Callable[[RowGroup, int], None]
 
 @dataclass(slots=True, eq=False)
 class Filed:
-    """A row that has not been sent. `until_ms`: it is not to be sent before. `is_given`: it waits in its due queue.
-    `is_due`: it was seen to be."""
+    """A row that has not been sent, nor before `until_ms`. `is_given`: it waits in its due queue. `is_due`: it was seen
+    to be. `is_over`: it ends when its turn comes. `met_at`: so many looks at the catalogue had begun by then."""
 
     key: RowKey
     seq: int
@@ -46,10 +47,17 @@ class Filed:
     is_given: bool = False
     is_gone: bool = False
     is_due: bool = False
+    is_over: bool = False
+    met_at: int = 0
 
     @property
     def queue(self) -> QueueKey:
         return self.line.queue
+
+    @property
+    def expiry_ms(self) -> int:
+        """From when on it is over; 0: never, or a worker may have it still."""
+        return 0 if self.rows.extra_of(self.row).lease_until_ms else self.rows.expiry_ms(self.row)
 
     @property
     def size_bytes(self) -> int:
@@ -99,6 +107,8 @@ class OrderKeys:
     """Of one instance."""
 
     def __init__(self) -> None:
+        # There is no other instance.
+        self.is_single = True
         self._lines: dict[tuple[QueueKey, str], Line] = {}
         # By digest: what keeps its key from going on.
         self._blocking: dict[bytes, Filed] = {}
@@ -113,18 +123,25 @@ class OrderKeys:
         self._counts = KeyCounts()
         self._given: Callable[[], None] = lambda: None
         self.halts = Halts()
+        # In a cluster: which keys are sent from here; by digest the fences of what was; when the last one was started.
+        self.kept_shards = KeptShards()
+        self.fences: dict[bytes, OrderFence] = {}
+        self.started_ms = 0
+        self.awaited_ms = -LAST  # When a row last waited until it was known to be the first.
+        self._lease_of: Callable[[RowKey], int | None] = lambda _: None
         self.on_failure: Callable[[QueueKey], OnFailure] = lambda _: OnFailure.HOLD
 
-    def __bool__(self) -> bool:
-        """Whether any key has something in memory."""
-        return bool(self._lines)
-
     def __len__(self) -> int:
+        """How many keys have something in memory."""
         return len(self._lines)
 
     def on_given(self, given: Callable[[], None]) -> None:
         """`given` is called when rows may be sent that waited for their key."""
         self._given = given
+
+    def asks(self, lease_of: Callable[[RowKey], int | None]) -> None:
+        """Until when a worker has a delivery of a row's generation; None: none has."""
+        self._lease_of = lease_of
 
     def goes_by(self, on_failure: Callable[[QueueKey], OnFailure]) -> None:
         """What becomes of the keys of a queue when a task of theirs fails."""
@@ -189,6 +206,8 @@ class OrderKeys:
         # Another row of the task, which was written again, says nothing of the one that was sent.
         if sent is not None and (sent.key == filed.key or sent.key.version < filed.key.version):
             self._unblock(sent)
+        if filed.home.partition.is_of_keys:
+            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key)
         self._count(filed.line)
 
     def gone(self, filed: Filed) -> None:
@@ -209,6 +228,16 @@ class OrderKeys:
             self._blocking[digest] = filed
             filed.line.blocked += 1
             self._count(filed.line)
+
+    def start(self, filed: Filed, now_ms: int) -> None:
+        """It is sent by the keeper of its key shard: the fence is greater than that of whatever was sent before."""
+        self.block(filed)
+        self.started_ms = max(self.started_ms, now_ms)
+        self.fences[filed.key.digest] = OrderFence(self.started_ms, self.number(), filed.key.version)
+
+    def begin_after(self, last_ms: int) -> None:
+        """By then an earlier keeper of a key shard has started its last one."""
+        self.started_ms = max(self.started_ms, last_ms + 1)
 
     def hold(self, digest: bytes, until_ms: int) -> None:
         """Another attempt has ended the task, and a worker has this one until then (rule O7)."""
@@ -231,6 +260,8 @@ class OrderKeys:
     def end(self, keys: Iterable[RowKey]) -> None:
         """As `free`, of rows of tasks that have ended; also what they have kept halted goes on."""
         ended = list(keys)
+        for key in ended:
+            self._outlasted(key)
         over = [halt for key in ended if (halt := self.halts.ended(key)) is not None]
         self.free(ended)
         for halt in over:
@@ -290,6 +321,10 @@ class OrderKeys:
     def drop(self, home: OrderedRows) -> None:
         """The partition is let go of: what was sent of it is read again, by the next holder."""
         gone = [filed for filed in self._blocking.values() if filed.home is home]
+        shard = home.partition.shard
+        for filed in gone if home.partition.is_of_keys else ():
+            if (until_ms := self._held_ms.get(filed.key.digest)) is not None:
+                self.kept_shards.owe(shard, until_ms)
         self.give([self._unblock(filed) for filed in gone])
 
     # -- for people -----------------------------------------------------------------------------------------------
@@ -317,10 +352,16 @@ class OrderKeys:
         firsts = (line.first() for line in goes)
         return min((first.key.position_ms for first in firsts if first is not None), default=None)
 
+    def is_kept(self, queue: QueueKey, ordering_key: str) -> bool:
+        """Whether the tasks of the key are sent from here: in a cluster by who keeps its key shard."""
+        return self.is_single or key_shard_of(*queue, ordering_key) in self.kept_shards
+
     def counts(self) -> dict[tuple[QueueKey, KeyPhase], int]:
         """By queue and phase, how many keys; each is in one phase."""
         found = dict(self._counts.all())
         for queue, ordering_key in self.halts.names():
+            if not self.is_kept(queue, ordering_key):
+                continue
             line = self._lines.get((queue, ordering_key))
             if line is not None and line.counted is not None:
                 found[queue, line.counted] -= 1
@@ -329,10 +370,19 @@ class OrderKeys:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _outlasted(self, key: RowKey) -> None:
+        """Another instance may have heard that an earlier attempt has ended the task, while a worker has this one."""
+        filed = self._blocking.get(key.digest)
+        if filed is None or not filed.home.partition.is_of_keys or key.digest in self._held_ms:
+            return
+        if (until_ms := self._lease_of(filed.key)) is not None:
+            self.hold(key.digest, until_ms)
+
     def _unblock(self, filed: Filed) -> Line:
         digest = filed.key.digest
         del self._blocking[digest]
         self._held_ms.pop(digest, None)
+        self.fences.pop(digest, None)
         self._over.discard(digest)
         filed.line.blocked -= 1
         self._count(filed.line)
@@ -361,6 +411,8 @@ class OrderedRows:
         self._oldest: list[tuple[int, int, Filed]] = []
         self.behind = RowsBehind()
         self.size_bytes = 0
+        # Position of the last row of it that waited until it was known to be the first.
+        self.awaited_ms = -LAST
 
     def __len__(self) -> int:
         return len(self._filed)
@@ -383,6 +435,7 @@ class OrderedRows:
             line = self.order_keys.line(QueueKey(template.namespace, template.queue), extra.ordering_key)
             place = place_of(own, row)
             filed = Filed(key, place.order_seq, own, row, max(until_ms, extra.not_before_ms), line, self)
+            filed.met_at = self.order_keys.kept_shards.begun
             self._filed[key] = filed
             self.size_bytes += filed.size_bytes
             entry = key.position_ms, self.order_keys.number(), filed
@@ -409,6 +462,11 @@ class OrderedRows:
             if (filed := self._filed.get(key)) is not None:
                 self.remove(filed)
                 self.order_keys.block(filed)
+
+    def said_over(self, keys: Iterable[RowKey]) -> None:
+        """Of these, which end when they are met, those that wait here are due no more."""
+        for filed in filter(None, map(self._filed.get, keys if self._filed else ())):
+            self.behind.over(filed)
 
     def take_out(self, until_ms: int) -> None:
         """All rows up to that instant go to the due queue, for none of them is sent from here."""

@@ -62,7 +62,9 @@ def in_place(rows: RowGroup, row: int, source: Partition, carry: Carry, on_failu
     if carry.reason is CarryReason.RETRY and on_failure(queue) is OnFailure.PASS and not _is_head(rows, row):
         return carry
     target = backlog_of(rows.one(row), source) if carry.reason is CarryReason.GUARD else source
-    due_ms = carry.position_ms if carry.reason is CarryReason.RETRY else 0
+    # Who holds its key shard next does not know of the lease by itself.
+    is_late = carry.reason is CarryReason.RETRY or source.is_of_keys
+    due_ms = carry.position_ms if is_late else 0
     return carry._replace(target=target, position_ms=carry.source.position_ms, not_before_ms=due_ms)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move
 from timerd.model.rows import RowGroup
-from timerd.model.settle import SettleRecord
+from timerd.model.settle import Carry, SettleRecord
 from timerd.model.storage import DeadLetter, Mark
 
 
@@ -61,12 +61,15 @@ class WriteSettled:
 @dataclass(frozen=True, slots=True)
 class WriteCarried:
     """Insert these rows in full (core/protocol/insertion.py); -> PartitionMachine.carried_written. `given`: marks that
-    are repeated on them before they are there."""
+    are repeated on them before they are there. `ends`: notes of rows whose ends make tasks, which are inserted as well
+    (core/protocol/told_ends.py). `unwritten`: those of them that may not be in the store yet."""
 
     partition: Partition
     sequence: int
     groups: Sequence[tuple[Partition, RowGroup]]
     given: Sequence[Mark] = ()
+    ends: Sequence[Carry] = ()
+    unwritten: Sequence[RowGroup] = ()
 
 
 @dataclass(frozen=True, slots=True)

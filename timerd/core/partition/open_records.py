@@ -8,7 +8,7 @@ lsn: they have their record, and what ended since would wait as long as that hol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -28,7 +28,7 @@ CarriedGroup = tuple[Partition, RowGroup]
 @dataclass(slots=True)
 class RecordBatch:
     """What one record says, and the rows to write after it. `together`: of many that ended at once; `left`: rows that
-    went on elsewhere; `notes`: see `unsent_note`; `last_attempts`: see `last_attempt_of`."""
+    went on elsewhere; `notes`: see `unsent_note`; `last_attempts`: see `last_attempt_of`; `ends`: see `end_note`."""
 
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
     together: list[Entries] = field(default_factory=list)
@@ -38,6 +38,7 @@ class RecordBatch:
     left: list[RowKey] = field(default_factory=list)
     notes: list[RowKey] = field(default_factory=list)
     last_attempts: list[Carry] = field(default_factory=list)
+    ends: list[Carry] = field(default_factory=list)
 
     @property
     def says(self) -> bool:
@@ -123,14 +124,14 @@ class OpenRecords:
         self._is_writing, self._sequence = True, number + 1
         return number, batch
 
-    def written(self, number: int) -> list[CarriedGroup]:
-        """The record is durable. Returns the rows that it requeues: with none it is done."""
+    def written(self, number: int) -> RecordBatch:
+        """The record is durable. With no rows that it requeues, and no ends that make tasks, it is done."""
         self._is_writing = False
         batch = self._written[number]
         self.leaving.difference_update(batch.left)
-        if not batch.groups:
+        if not (batch.groups or batch.ends):
             self.finish(number)
-        return batch.groups
+        return batch
 
     def finish(self, number: int) -> None:
         """The record, and all that it requeues, is durable."""
@@ -150,6 +151,14 @@ class OpenRecords:
     def groups_of(self, number: int) -> list[CarriedGroup]:
         """The rows that the record requeues."""
         return self._written[number].groups
+
+    def unwritten(self, target: Partition, keys: Set[RowKey]) -> list[RowGroup]:
+        """Of rows that are being requeued to that partition those that have ended before they were written."""
+        found: list[RowGroup] = []
+        for partition, rows in chain.from_iterable(batch.groups for batch in self._written.values()):
+            if partition == target and any(template.on_end for template in rows.templates):
+                found += [rows.one(row) for row, key in enumerate(rows.keys()) if key in keys]
+        return found
 
     def keys_ended(self, number: int, among: Set[bytes]) -> list[RowKey]:
         """Of these tasks the rows that this record says are over."""
@@ -173,9 +182,14 @@ class OpenRecords:
         """A row that this record of an earlier holder requeued is to be written again."""
         self._written.setdefault(-1 - record, RecordBatch()).groups.append(group)
 
-    def redone(self) -> Iterator[tuple[int, list[CarriedGroup]]]:
+    def redo_ends(self, record: int, notes: Iterable[Carry]) -> None:
+        """This record of an earlier holder says that these ends make tasks, which may not be there."""
+        if some := list(notes):
+            self._written.setdefault(-1 - record, RecordBatch()).ends += some
+
+    def redone(self) -> Iterator[tuple[int, RecordBatch]]:
         """What is written again, by record."""
-        return ((number, batch.groups) for number, batch in self._written.items() if number < 0)
+        return ((number, batch) for number, batch in self._written.items() if number < 0)
 
     def _count_done(self) -> None:
         open_records = [n for n in self._written if n >= 0 and n not in self._delayed]

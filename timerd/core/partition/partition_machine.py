@@ -36,6 +36,10 @@ from timerd.model.storage import CasStatus, DeadLetter, Mark, Page
 
 # Of one queue: what is more is said as so many.
 MOST_DUE = 100_000_000
+# What was cancelled or moved before it was due may count as due for so long. A look for it is of the due rows only.
+EARLY_EVERY_MS = 1_000
+# How often `closing` may move while a task of an ordering key waits for that.
+AWAITED_MARK_MS = 100
 
 
 class PartitionMachine:
@@ -59,7 +63,7 @@ class PartitionMachine:
         self.successor, self._rows_need = "", frozenset[str]()
         self._changing: ChangeControl | None = None
         self._sweep = Sweep(partition, partition.bucket_ms, settings.traits)
-        self._marked_ms = 0
+        self._marked_ms = self._ended_ms = 0
         self._flagged = self._flagging = False
         self._recounts = settings.recounts
         # A backlog partition closes only after its home has been verified to the end.
@@ -89,7 +93,7 @@ class PartitionMachine:
             return self.lose()
         self.control = change.value
         if self.phase is Phase.ACQUIRE:
-            return self._recover(change.value)
+            return self._recover(change.value, had_holder=change.expected is not None)
         if self.phase in (Phase.COUNT, Phase.RELEASE):
             self.phase = Phase.DONE if self.phase is Phase.COUNT else Phase.HANDED_OVER
             self._table.drop_all()
@@ -191,9 +195,9 @@ class PartitionMachine:
         """The row waits and its outcome is durable: it is over now, not when its instant comes."""
         self._table.end_met(key, outcome)
 
-    def suspend(self, digest: bytes) -> None:
-        """A mover asks: the row fires only after `moves` has been read again."""
-        self._table.suspend(digest)
+    def suspend(self, digest: bytes, position_ms: int | None = None) -> None:
+        """A mover asks: the row fires only after `moves` has been read again. `position_ms`: where it stands."""
+        self._table.suspend(digest, position_ms)
 
     def recheck(self, digests: Sequence[bytes]) -> Effects:
         """The moves of suspended rows may have been decided."""
@@ -303,9 +307,9 @@ class PartitionMachine:
         """Whether the row waits here, and no move of it is undecided: otherwise both rows would fire."""
         return self.ask(key)[0] is Asked.WAITING and not self._table.is_blocked(key.digest)
 
-    def flush(self) -> Effects:
+    def flush(self, now_ms: int = 0) -> Effects:
         """The record of what ended since the last one, unless one is on its way."""
-        return self._table.flush()
+        return self._table.flush(now_ms)
 
     def settled_written(self, record: SettleRecord) -> Effects:
         return self._table.settled_written(record.sequence)
@@ -327,9 +331,12 @@ class PartitionMachine:
         if self.phase is not Phase.HOT or self.control is None:
             return []
         self._table.forget_below(self.control.verified_ms)
+        if now_ms - self._ended_ms >= EARLY_EVERY_MS:
+            self._ended_ms = now_ms
+            self._table.end_early(self.known_ms(now_ms), now_ms, self.since_ms)
         self._offload(now_ms, gates)
-        effects = [*self._table.flush(), *self._reload(), *self._table.ask_moves()]
-        if self._changing is None and now_ms - self._marked_ms >= self._settings.mark_every_ms:
+        effects = [*self._table.flush(now_ms), *self._reload(), *self._table.ask_moves()]
+        if self._changing is None and now_ms - self._marked_ms >= self._mark_every_ms(self.control):
             self._marked_ms = now_ms
             effects += self._mark(self.control, now_ms)
         return effects
@@ -395,13 +402,27 @@ class PartitionMachine:
         """What waits here of ordering keys."""
         return self._table.ordered
 
+    @property
+    def knows_hands(self) -> bool:
+        """Whether all is in memory that a worker had when the last holder let go of it."""
+        is_over = self.phase in (Phase.COUNT, Phase.DONE)
+        return is_over or (self.phase is Phase.HOT and not self._table.is_redoing)
+
     def ordered_from_ms(self, scope: int) -> int:
         """From which position on a row of an ordering key may be missing in memory, of a queue with that backlog."""
         if self.phase in (Phase.COUNT, Phase.DONE):
             return LAST
-        if self.phase is not Phase.HOT or self._table.is_redoing:
+        if not self.knows_hands:
             return self.partition.bucket_ms
-        return self._table.ordered_from_ms(scope)
+        from_ms = self._table.ordered_from_ms(scope)
+        if (
+            self.partition.is_of_keys
+            and self.partition.scope == TIME_SCOPE
+            and self._sweep.scanned_ms < self.partition.end_ms
+        ):
+            # Other instances may have written what comes before.
+            return min(from_ms, self._sweep.scanned_ms)
+        return from_ms
 
     def next_ms(self, queue: QueueKey) -> int | None:
         """When the queue's next row is due, of those that may be sent then."""
@@ -414,11 +435,16 @@ class PartitionMachine:
 
     def all_due(self, queue: QueueKey, now_ms: int) -> int:
         """How many rows of the queue are due and not sent, those too that wait behind their ordering keys."""
-        return self.due_rows(queue, now_ms, MOST_DUE) + self._table.due_behind(queue, now_ms)
+        return self._table.all_due(queue, self.known_ms(now_ms), now_ms)
 
-    def oldest_waiting_of(self, queue: QueueKey) -> int | None:
-        """Position of the oldest row of the queue that waits, but behind no ordering key."""
-        return self._table.oldest_waiting_of(queue)
+    def oldest_waiting_of(self, queue: QueueKey, now_ms: int) -> int | None:
+        """Position of the oldest row of the queue that waits and has not expired, but behind no ordering key."""
+        return self._table.oldest_waiting_of(queue, now_ms)
+
+    def oldest_standing_ms(self, now_ms: int) -> int | None:
+        """As `oldest_ms`, without what has expired while nobody asked for it."""
+        oldest_ms = self._table.oldest_ms()
+        return oldest_ms if oldest_ms is None or oldest_ms > now_ms else self._table.oldest_ms(now_ms)
 
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
         """The order of the queue's first row that is due."""
@@ -569,8 +595,10 @@ class PartitionMachine:
             return []
         return self._change(taken_over(self.partition, current, self._settings, now_ms, is_finishing), current)
 
-    def _recover(self, control: Control) -> Effects:
+    def _recover(self, control: Control, *, had_holder: bool) -> Effects:
         self.phase = Phase.RECOVER
+        if self.partition.is_of_keys and had_holder:
+            self._memory.order_keys.kept_shards.acquired(self.partition.shard)
         self.floor_ms = control.verified_ms
         self._sweep = Sweep(self.partition, control.verified_ms, self._settings.traits)
         self._table = self._table.of_token(control.token)
@@ -624,6 +652,14 @@ class PartitionMachine:
         verified = max(verified, control.verified_ms)
         return self._change(control.with_mark(closing, verified, self._table.counts_below(verified)))
 
+    def _mark_every_ms(self, control: Control) -> int:
+        every_ms = self._settings.mark_every_ms
+        return min(AWAITED_MARK_MS, every_ms) if self._is_awaited(control) else every_ms
+
+    def _is_awaited(self, control: Control) -> bool:
+        """Whether a task of an ordering key is sent when `closing` has passed it."""
+        return self._table.ordered.awaited_ms >= control.closing_ms
+
     def _release(self) -> Effects:
         """What is taken in from here on is at or above the floor, where the successor's scan meets it."""
         if self.control is None or self._changing is not None or not self._table.may_be_left:
@@ -637,7 +673,7 @@ class PartitionMachine:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""
         is_met_again = self._sweep.is_wide(control.closing_ms, closing_ms) and self._table.others_wait
         return closing_ms > control.closing_ms and bool(
-            is_met_again or closing_ms == self.partition.end_ms or self._table.is_stirred
+            is_met_again or closing_ms == self.partition.end_ms or self._table.is_stirred or self._is_awaited(control)
         )
 
     def _flag(self) -> Effects:

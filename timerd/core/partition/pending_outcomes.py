@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from timerd.core.partition.early_ends import EarlyEnds
 from timerd.model.identity import RowKey, delivery_id_of
-from timerd.model.row_keys import delivery_ids
+from timerd.model.row_keys import delivery_ids, digests_of
 from timerd.model.settle import Outcome
 
 Pending = tuple[Outcome, bytes]
@@ -22,10 +23,12 @@ UNMARKED = BY_WORD | {Outcome.EXPIRED}
 class PendingOutcomes:
     """Keeps an outcome of a task by its digest, of a generation (UNMARKED) by its delivery id, of a row by its key. A
     move takes an expiry along, so what had expired before it has not after it.
-    `in_hand`: tasks that a worker had when their outcome was given, by digest, with the request that gave it."""
+    `early`: the places of rows that perhaps wait. `in_hand`: tasks that a worker had when their outcome was given, by
+    digest, with the request that gave it."""
 
     def __init__(self) -> None:
         self.in_hand: dict[bytes, bytes] = {}
+        self.early = EarlyEnds()
         # Of tasks and generations, with the hash of the request that gave it first.
         self._given: dict[bytes, Pending] = {}
         # Whether one of them is of a generation.
@@ -51,12 +54,14 @@ class PendingOutcomes:
             return known[1]
         of_all = outcome not in UNMARKED
         self._has_words |= not of_all
+        self.early.note(key)
         self._given[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
         return request
 
-    def give_all(self, digests: Sequence[bytes], outcome: Outcome, request: bytes) -> None:
+    def give_all(self, keys: Sequence[RowKey], outcome: Outcome, request: bytes) -> None:
         """Gives it to whole tasks that have none."""
-        self._given.update(dict.fromkeys(digests, (outcome, request)))
+        self.early.note_all(keys)
+        self._given.update(dict.fromkeys(digests_of(keys), (outcome, request)))
 
     def refuse(self, keys: Iterable[RowKey]) -> None:
         """These rows are never sent from where they are: their tasks are written again elsewhere."""
@@ -65,6 +70,7 @@ class PendingOutcomes:
     def end_unmet(self, key: RowKey, outcome: Outcome) -> None:
         """The row is over while it waits: it is passed over when it is met."""
         self._of_rows.setdefault(key, outcome)
+        self.early.note(key)
 
     def met(self, keys: Iterable[RowKey]) -> None:
         """These rows were met. What refuses a row stays, because the row may be offered again."""

@@ -58,7 +58,7 @@ class RowTable:
         self._remembered = remembered
         self._memory = memory
         self._log = SettleLog(partition, token, remembered)
-        self._rows = RowsInHand(partition, memory, self._log.settled, outcomes)
+        self._rows = RowsInHand(partition, memory, self._log.settled, outcomes, self._log.told)
         self._gates: tuple[Gate, ...] = ()
 
     def of_token(self, token: int) -> RowTable:
@@ -237,7 +237,7 @@ class RowTable:
         outcomes = self._rows.outcomes
         if in_hand and outcomes.of_task(key) is None:
             outcomes.in_hand[key.digest] = request
-        return outcomes.give(key, outcome, request)
+        return self._rows.give(key, outcome, request)
 
     def is_stopped(self, key: RowKey) -> bool:
         """Whether the retries of a task were stopped that a worker had, and that is not known to have ended."""
@@ -254,12 +254,12 @@ class RowTable:
         digests = digests_of(keys)
         if self._rows.outcomes.knows_any_task(keys, digests):
             return False
-        self._rows.outcomes.give_all(digests, outcome, request)
+        self._rows.give_all(keys, outcome, request)
         return True
 
     def end_all(self, keys: Sequence[RowKey], outcome: Outcome, request: bytes) -> None:
         """These rows wait and have no outcome: they get one, and are over."""
-        self._rows.outcomes.give_all(digests_of(keys), outcome, request)
+        self._rows.outcomes.give_all(keys, outcome, request)
         if isinstance(keys, RowKeys):
             self._log.end_together(entries_with(keys, outcome))
         else:
@@ -271,8 +271,10 @@ class RowTable:
         self._log.end_met([(key, outcome)])
         self._rows.ordered.over([key])
 
-    def suspend(self, digest: bytes) -> None:
+    def suspend(self, digest: bytes, position_ms: int | None = None) -> None:
         """A mover asks: the task's rows fire only after a read of `moves` that begins later than this."""
+        if position_ms is not None:
+            self._rows.outcomes.early.note(RowKey(position_ms, digest, 0))
         self._rows.moves.block(digest)
         self._rows.moves.watch.forget(digest)
 
@@ -322,14 +324,13 @@ class RowTable:
         due = self._rows.waiting.due_rows(queue, until_ms, most)
         return due if due >= most or not self._rows.keyed.rows else min(most, due + self._rows.keyed.rows_of(queue))
 
-    def due_behind(self, queue: QueueKey, now_ms: int) -> int:
-        """How many due rows of the queue wait behind their ordering keys."""
-        return self._rows.ordered.behind.rows(queue, now_ms)
+    def all_due(self, queue: QueueKey, until_ms: int, now_ms: int) -> int:
+        """See RowsInHand.all_due."""
+        return self._rows.all_due(queue, until_ms, now_ms)
 
-    def oldest_waiting_of(self, queue: QueueKey) -> int | None:
-        """Position of the oldest row of the queue that waits, but behind no ordering key."""
-        found = self._rows.waiting.next_ms(queue), self._rows.keyed.oldest_ms(queue)
-        return min((ms for ms in found if ms is not None), default=None)
+    def oldest_waiting_of(self, queue: QueueKey, now_ms: int) -> int | None:
+        """Position of the oldest row of the queue that waits and has not expired, but behind no ordering key."""
+        return self._rows.oldest_waiting_of(queue, now_ms)
 
     def head_key(self, queue: QueueKey, until_ms: int) -> int | None:
         return self._rows.waiting.head_key(queue, until_ms)
@@ -370,18 +371,22 @@ class RowTable:
         self, rows: RowGroup, now_ms: int, *, since_ms: int = 0, past_ms: int = 0, gates: Sequence[Gate] = ()
     ) -> Taken | None:
         """As `take`, of rows whose turn it is."""
-        due = Taken.of(self.partition, self._log.token, rows)
-        return self._open(DueBatch(due, since_ms, past_ms), gates, now_ms)
+        return self._open(DueBatch(self._taken(rows), since_ms, past_ms), gates, now_ms)
 
     def _open(self, due: DueBatch, gates: Sequence[Gate], now_ms: int) -> Taken | None:
         taken = self._judged(due, gates, now_ms)
         if taken is not None:
+            if self.partition.is_of_keys:
+                taken.fences = self._rows.ordered.order_keys.fences
             self._rows.send(taken, now_ms)
         return taken
 
     def _pull(self, queue: QueueKey, limit: int, until_ms: int, upto: int = LAST) -> Taken | None:
         rows = self._rows.pull(queue, limit, until_ms, upto)
-        return None if rows is None else Taken.of(self.partition, self._log.token, rows)
+        return None if rows is None else self._taken(rows)
+
+    def _taken(self, rows: RowGroup) -> Taken:
+        return Taken.of(self.partition, self._log.token, rows)
 
     def _judged(self, batch: DueBatch, gates: Sequence[Gate], now_ms: int) -> Taken | None:
         """The rows that may be sent; the others have become what the gates said."""
@@ -425,6 +430,11 @@ class RowTable:
         for until_ms in sorted(set(which.values())):
             numbers = [n for n, at_ms in which.items() if at_ms == until_ms]
             self._rows.hold(rows.select(np.array(sorted(numbers), dtype=np.intp)), max(until_ms, now_ms + 1))
+
+    def end_early(self, until_ms: int, now_ms: int, since_ms: int) -> None:
+        """Due rows of which something was said before end now, although nobody asks for them."""
+        for rows in self._rows.pull_early(until_ms):
+            self._rows.back(self._judged(DueBatch(self._taken(rows), since_ms, 0), (), now_ms))
 
     def put_back(self, key: RowKey) -> bool:
         """The open row waits again, as if it had not been sent. False: see RowsInHand.put_back."""
@@ -658,9 +668,9 @@ class RowTable:
 
     # -- records --------------------------------------------------------------------------------------------------
 
-    def flush(self) -> Effects:
+    def flush(self, now_ms: int = 0) -> Effects:
         """The record of what ended since the last one, unless one is on its way."""
-        return self._log.flush()
+        return self._log.flush(now_ms)
 
     def settled_written(self, sequence: int) -> Effects:
         keys = self._rows.ordered.order_keys
@@ -713,9 +723,9 @@ class RowTable:
 
     # -- marks ----------------------------------------------------------------------------------------------------
 
-    def oldest_ms(self) -> int | None:
-        """Position of the oldest row that is not over."""
-        return self._rows.oldest_ms()
+    def oldest_ms(self, past_ms: int | None = None) -> int | None:
+        """Position of the oldest row that is not over. `past_ms`: and has not expired by then while it waits."""
+        return self._rows.oldest_ms() if past_ms is None else self._rows.oldest_standing_ms(past_ms)
 
     def unsettled_ms(self) -> int | None:
         """Position of the oldest row that is not over, or whose end is not durable."""

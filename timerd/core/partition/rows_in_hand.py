@@ -25,6 +25,7 @@ from timerd.core.partition.pending_outcomes import PendingOutcomes
 from timerd.core.partition.reload import Reload, one_run
 from timerd.core.partition.row_gates import ExpiryGate, MoveGate, OutcomeGate
 from timerd.core.partition.settled_index import SettledIndex
+from timerd.core.partition.told_ends import ToldEnds
 from timerd.core.taken import CANARY, LAST, QueueKey, Taken
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import outcome_of
@@ -38,7 +39,7 @@ _NONE = empty_group()
 
 
 class RowsInHand:
-    """`settled` is the settle log's: rows in it are over."""
+    """`settled` is the settle log's: rows in it are over. So is `told`: which of them make a task then."""
 
     def __init__(
         self,
@@ -46,6 +47,7 @@ class RowsInHand:
         memory: Memory,
         settled: SettledIndex,
         outcomes: PendingOutcomes | None = None,
+        told: ToldEnds | None = None,
     ) -> None:
         self.waiting = DueQueue(memory.touched)
         self.open = OpenRows()
@@ -57,6 +59,7 @@ class RowsInHand:
         self.left = LeftInStore()
         self.canaries = 0
         self._memory, self._settled = memory, settled
+        self._told = ToldEnds(partition) if told is None else told
         self._counted_bytes = 0
 
     def mark(self, marks: Sequence[Mark]) -> None:
@@ -68,11 +71,13 @@ class RowsInHand:
                 self.outcomes.refuse([m.key])
             elif m.kind == MarkKind.MOVED:
                 self.moves.mark(m.key.digest, int(m.value))
+                self.outcomes.early.note(m.key)
             elif m.kind not in MARK_KINDS:
                 self.left.foreign.mark(m)
 
     def merge(self, *groups: RowGroup) -> None:
         """Takes in a page."""
+        self._told.meet(groups)
         if self.left.reload is not None:
             self._merge_again(groups, self.left.reload)
             return
@@ -84,6 +89,7 @@ class RowsInHand:
         """Rows that were just written. They may be on a page as well. None of a queue that is reloaded."""
         if self.met.has_read(source):
             return
+        self._told.meet([rows])
         for queue, _, part in split(self.met.hint(rows, source)):
             self._admit(queue, part)
 
@@ -133,12 +139,37 @@ class RowsInHand:
         self._count()
         return rows
 
+    def pull_early(self, until_ms: int) -> list[RowGroup]:
+        """As `pull`, of those due rows of which something was said before, each group of one queue. What waits for its
+        turn behind an ordering key, or is the next of one, stays: that is for the gates of the instance."""
+        wanted = self.outcomes.early.due(until_ms) if self.left.reload is None else None
+        if wanted is None:
+            return []
+        pulled = [*self.waiting.pull_at(wanted, until_ms), *self.keyed.pull(wanted.among)]
+        if self.ordered:
+            pulled = list(filter(len, map(self._but_in_turn, pulled)))
+        self._count()
+        return pulled
+
+    def _but_in_turn(self, rows: RowGroup) -> RowGroup:
+        is_filed = np.array([key in self.ordered for key in rows.keys()], np.bool_)
+        if is_filed.any():
+            self.waiting.add(rows.select(np.flatnonzero(is_filed)))
+        return rows.select(np.flatnonzero(~is_filed))
+
+    def back(self, pulled: Taken | None) -> None:
+        """Rows that were pulled wait again."""
+        if pulled is not None:
+            self._release(pulled.rows)
+            self._count()
+
     def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> bool:
         """Due rows of a queue that has limit keys wait for the turn of these. Whether there may be more."""
         lane_bytes = self.waiting.lane_bytes(queue)
         rows = self.waiting.take(queue, limit, until_ms)
         if rows is not None:
-            self.keyed.file(queue, rows, lane_bytes - self.waiting.lane_bytes(queue))
+            # What is left of a lean run may take more than all of it did.
+            self.keyed.file(queue, rows, max(0, lane_bytes - self.waiting.lane_bytes(queue)))
         self.keyed.tidy()
         self._count()
         return rows is not None and len(rows) == limit
@@ -171,6 +202,7 @@ class RowsInHand:
 
     def send(self, taken: Taken, now_ms: int) -> None:
         """From here on they are open."""
+        self._told.tick(now_ms)
         self.open.add(taken, now_ms)
         self.canaries += len(taken) if taken.rows.template_of(0).namespace == CANARY.namespace else 0
 
@@ -189,6 +221,16 @@ class RowsInHand:
         """Of those the ones that are older than all that waits: without them the mark could move."""
         waiting_ms = self.waiting_ms()
         return (key for key in self.open.since(sent_ms) if waiting_ms is None or key.position_ms < waiting_ms)
+
+    def give(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
+        """The task ends so when its row is met. Returns the request that gave it its outcome first."""
+        self.ordered.said_over([key])
+        return self.outcomes.give(key, outcome, request)
+
+    def give_all(self, keys: Sequence[RowKey], outcome: Outcome, request: bytes) -> None:
+        """As `give`, of tasks that have no outcome."""
+        self.ordered.said_over(keys)
+        self.outcomes.give_all(keys, outcome, request)
 
     def settle_move(self, digest: bytes, live: Live | None) -> list[RowEnd]:
         """The rows of the generation that lives may fire. Returns those of the task that are over."""
@@ -215,7 +257,27 @@ class RowsInHand:
 
     def oldest_ms(self) -> int | None:
         """Position of the oldest row that is not over."""
-        found = (self.waiting_ms(), self.open.oldest_ms(), self.left.oldest_ms())
+        return self._oldest_with(self.waiting_ms())
+
+    def all_due(self, queue: QueueKey, until_ms: int, now_ms: int) -> int:
+        """Rows of the queue that are due and not over, those too that wait behind their keys."""
+        filed = self.keyed.standing(queue, now_ms)[0] if self.keyed.rows else 0
+        return self.waiting.standing(queue, until_ms, now_ms)[0] + filed + self.ordered.behind.rows(queue, now_ms)
+
+    def oldest_waiting_of(self, queue: QueueKey, now_ms: int) -> int | None:
+        """Position of the oldest row of the queue that waits and has not expired, but behind no ordering key."""
+        found = self.waiting.standing(queue, now_ms, now_ms)[1], self.keyed.standing(queue, now_ms)[1]
+        return min((ms for ms in found if ms is not None), default=None)
+
+    def oldest_standing_ms(self, now_ms: int) -> int | None:
+        """As `oldest_ms`, without what has expired while it waits."""
+        plain = [self.waiting.standing(queue, now_ms, now_ms)[1] for queue in self.waiting.queues()]
+        filed = [self.keyed.standing(queue, now_ms)[1] for queue in self.keyed.queues()]
+        found = (*plain, *filed, self.ordered.behind.oldest_ms(now_ms))
+        return self._oldest_with(min((ms for ms in found if ms is not None), default=None))
+
+    def _oldest_with(self, waiting_ms: int | None) -> int | None:
+        found = (waiting_ms, self.open.oldest_ms(), self.left.oldest_ms())
         return min([*(ms for ms in found if ms is not None), *self.moves.positions_ms()], default=None)
 
     def drop_all(self) -> None:
@@ -254,6 +316,8 @@ class RowsInHand:
         rows, ordered = parted(rows)
         if len(ordered):
             self.ordered.file(self._set_apart(ordered))
+            if self.outcomes:
+                self.ordered.said_over([key for key in ordered.keys() if self.pending(key) is not None])
             self._count()
         cut = self.left.cut.get(queue)
         if cut is not None:
@@ -331,7 +395,7 @@ class RowsInHand:
         return Outcome.MOVED if self.moves.is_outlived(key) else self.outcomes.of_row(key)
 
     def _count(self) -> None:
-        filed_bytes = self.ordered.size_bytes + int(self.keyed.size_bytes)
+        filed_bytes = self.ordered.size_bytes + int(self.keyed.size_bytes) + self._told.size_bytes
         now_bytes = self.waiting.size_bytes + filed_bytes + len(self.moves.rows) * (ROW.itemsize + 400)
         self._memory.used_bytes += now_bytes - self._counted_bytes
         self._counted_bytes = now_bytes

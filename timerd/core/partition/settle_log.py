@@ -9,16 +9,17 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from timerd.core.partition.effects import Effects, WriteCarried, WriteSettled
-from timerd.core.partition.open_records import CarriedGroup, OpenRecords
+from timerd.core.partition.open_records import CarriedGroup, OpenRecords, RecordBatch
 from timerd.core.partition.pending_outcomes import PendingOutcomes
 from timerd.core.partition.recent_ends import RecentEnds
 from timerd.core.partition.requeues import Requeues
 from timerd.core.partition.settled_index import Entries, SettledIndex, keys_of
+from timerd.core.partition.told_ends import ToldEnds, standing
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import mark_kind
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup
-from timerd.model.settle import Carry, Outcome, SettleRecord, last_attempt_of, unsent_note
+from timerd.model.settle import Carry, Outcome, SettleRecord, ended_key, last_attempt_of, unsent_note
 from timerd.model.storage import DeadLetter, Mark
 
 
@@ -31,6 +32,7 @@ class SettleLog:
         # What is known to have ended and is not yet below `verified`.
         self.settled = SettledIndex()
         self.recent_ends = RecentEnds(remembered)
+        self.told = ToldEnds(partition)
         self.requeues = Requeues(partition)
         self.records = OpenRecords()
         self.counts: Counter[int] = Counter()
@@ -38,12 +40,16 @@ class SettleLog:
     def end(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
         endings = list(ended)
         self.records.next.ended += endings
+        if self.told:
+            self.told.end(endings, self.recent_ends)
         self.settled.add(endings)
         self.recent_ends.add(endings)
 
     def end_together(self, entries: Entries) -> None:
         """Rows that ended together, without an object for each."""
         self.records.next.together.append(entries)
+        if self.told:
+            self.told.end_together(entries, self.recent_ends)
         self.settled.add_many(entries)
         self.recent_ends.add_together(entries)
 
@@ -102,9 +108,11 @@ class SettleLog:
             parked = entries[entries["outcome"] == Outcome.PARKED]
             went_on = set(keys_of(entries[entries["outcome"] == Outcome.CARRIED])) if record.carries else set()
             self.requeues.load([c for c in record.carries if c.source in went_on], keys_of(parked), number)
+            self.records.redo_ends(number, standing([c for c in record.carries if c.ended], entries))
 
-    def flush(self) -> Effects:
+    def flush(self, now_ms: int = 0) -> Effects:
         """The next record, unless one is on its way."""
+        self.told.tick(now_ms)
         begun = self.records.begin()
         if begun is None:
             return []
@@ -112,19 +120,29 @@ class SettleLog:
         entries = batch.entries()
         if batch.ended:
             self.settled.seal([key for key, _ in batch.ended], entries[: len(batch.ended)])
-        record = SettleRecord(self.partition, self.token, sequence, entries, (*batch.carries, *batch.last_attempts))
+        batch.ends.extend(self.told.notes(batch.dead_letters))
+        carries = *batch.carries, *batch.last_attempts, *batch.ends
+        record = SettleRecord(self.partition, self.token, sequence, entries, carries)
         return [WriteSettled(record, tuple(batch.dead_letters))]
 
     def redo_requeues(self, outcomes: PendingOutcomes, blocked: Collection[bytes]) -> Effects:
         """What earlier holders carried, once all of it is known; with what is said of it where it was."""
         self.requeues.all_met()
         redone = self.records.redone()
-        return [WriteCarried(self.partition, n, g, _taken_along(g, outcomes, blocked)) for n, g in redone]
+        given = ((n, batch, _taken_along(batch.groups, outcomes, blocked)) for n, batch in redone)
+        return [self._write(n, batch, marks) for n, batch, marks in given]
 
     def settled_written(self, sequence: int) -> Effects:
-        """The record is durable: now its carried rows, and the next record."""
-        groups = self.records.written(sequence)
-        return [*([WriteCarried(self.partition, sequence, groups)] if groups else []), *self.flush()]
+        """The record is durable: now its carried rows, the tasks that its ends make, and the next record."""
+        batch = self.records.written(sequence)
+        carried = [self._write(sequence, batch)] if batch.groups or batch.ends else []
+        return [*carried, *self.flush()]
+
+    def _write(self, number: int, batch: RecordBatch, given: Sequence[Mark] = ()) -> WriteCarried:
+        """A retry that ends at once makes its task as well, though its row may be on its way to the store."""
+        ended = {ended_key(note) for note in batch.ends}
+        unwritten = self.records.unwritten(self.partition, ended) if ended else ()
+        return WriteCarried(self.partition, number, batch.groups, given, batch.ends, unwritten)
 
     @property
     def has_unfinished(self) -> bool:

@@ -3,6 +3,7 @@
 from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, set_for_all_tries
 from timerd.core.protocol.cancel_many import end_many
 from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried, insert_repeated
+from timerd.core.protocol.joined_procedures import RunningProcedure, joined, side_by_side
 from timerd.core.protocol.keys import (
     Conflict,
     Reserved,
@@ -34,6 +35,7 @@ from timerd.core.protocol.procedures import (
     AppendRows,
     AskInHand,
     AskToEnd,
+    AskToEndEach,
     AskToEndMany,
     AskToMove,
     AskToMoveMany,
@@ -67,11 +69,12 @@ from timerd.core.protocol.procedures import (
 from timerd.core.protocol.relocation import relocate, relocated_rows
 from timerd.core.protocol.request_memory import REQUEST_MEMORY_MS, recall, remember
 from timerd.core.protocol.results import keep_result, kept_result
-from timerd.core.protocol.side_by_side import joined
+from timerd.core.protocol.told_ends import tasks_of_ends
 from timerd.core.protocol.without_key import was_lost
 
 __all__ = [
     "set_for_all_tries",
+    "side_by_side",
     "withdraw",
     "withdraw_many",
     "withdraw_together",
@@ -83,6 +86,7 @@ __all__ = [
     "AppendRows",
     "AskInHand",
     "AskToEnd",
+    "AskToEndEach",
     "AskToEndMany",
     "AskToMove",
     "AskToMoveMany",
@@ -114,6 +118,7 @@ __all__ = [
     "ReadRegister",
     "ReadRegisters",
     "Recheck",
+    "RunningProcedure",
     "Request",
     "Reserved",
     "SetMarks",
@@ -151,6 +156,7 @@ __all__ = [
     "reserve",
     "resolve",
     "resolve_once",
+    "tasks_of_ends",
     "tell_end",
     "waits_for",
     "relocated_rows",

@@ -6,7 +6,7 @@ A key is not released when its task fires: the next conflict finds out lazily wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TypeVar
 
@@ -44,13 +44,15 @@ class Conflict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` are cancelled
-    then, but those of `unsure` that their workers acked). `had_it`: the task has got the key before, so nothing is left
-    to do, whichever task has it now. `is_behind`: a try of the call wrote the task and lost the key, and what becomes
-    of it is seen to when it is known where it lives. `refused`: a later call has the key and keeps it."""
+    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find, `entry` the same;
+    `replaces` are cancelled then, but those of `unsure` that their workers acked). `had_it`: the task has got the key
+    before, so nothing is left to do, whichever task has it now. `is_behind`: a try of the call wrote the task and lost
+    the key, and what becomes of it is seen to when it is known where it lives. `refused`: a later call has the key and
+    keeps it."""
 
     taken_by: TaskId | None = None
     stored: bytes = b""
+    entry: KeyEntry | None = field(default=None, compare=False)
     replaces: tuple[TaskId, ...] = ()
     unsure: tuple[TaskId, ...] = ()
     had_it: bool = False
@@ -59,12 +61,18 @@ class Reserved:
 
 
 def reserve(
-    name: RegisterKey, mine: TaskId, policy: Conflict, now_ms: Callable[[], int] = lambda: 0, asked_ms: int = 0
+    name: RegisterKey,
+    mine: TaskId,
+    policy: Conflict,
+    now_ms: Callable[[], int] = lambda: 0,
+    asked_ms: int = 0,
+    waited_ms: int = 0,
 ) -> Procedure[Reserved]:
     """KEEP and REJECT are answered with `taken_by`, REPLACE takes the key over. What is to be cancelled is stored, for
     who reserved may be gone before it is done: the repeat, or the next one, does it. `asked_ms`: when the call was
-    made; `now_ms` judges at each look whether it was held up since, for a look may take long. Neither a repeat nor a
-    try that was held up takes the key from a later call (tests/models/repeats.pml)."""
+    made; `now_ms` judges at each look whether it was held up since, for a look may take long; `waited_ms` of that time
+    all other calls for the key were behind it. Neither a repeat nor a try that was held up takes the key from a later
+    call (tests/models/repeats.pml)."""
     for _ in range(MAX_TRIES):
         current: bytes | None = yield ReadRegister(name)
         entry = KeyEntry.from_bytes(current) if current is not None else None
@@ -72,19 +80,23 @@ def reserve(
         if had is not Had.NEVER:
             return Reserved(had_it=had is Had.ACTIVE, is_behind=had is not Had.ACTIVE)
         held_ms = latest_ms(entry) if entry is not None and not is_of(entry, mine) else 0
-        if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms()):
+        if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms() - waited_ms):
             return Reserved(refused=of_this_try(overtaken("got the key", asked_ms, held_ms)))
-        alive, unsure = yield from _holders(current, mine, now_ms())
-        if alive and policy is not Conflict.REPLACE:
-            return Reserved(taken_by=alive[0])
-        old = alive + unsure
-        done, has_older = yield from had_key(entry, mine, old, now_ms())
-        replaces = (*map(str, old), *_as_named_before(current, mine))
-        pending = KeyEntry(str(mine), False, replaces, asked_ms, done, has_older).to_bytes()
-        change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)
-        result: CasResult = yield TryCas(change)
+        old: tuple[TaskId, ...] = ()
+        unsure: tuple[TaskId, ...] = ()
+        pending = KeyEntry(str(mine), False, (), asked_ms)
+        if entry is not None:
+            alive, unsure = yield from _holders(current, mine, now_ms())
+            if alive and policy is not Conflict.REPLACE:
+                return Reserved(taken_by=alive[0])
+            old = alive + unsure
+            done, has_older = yield from had_key(entry, mine, old, now_ms())
+            replaces = (*map(str, old), *_as_named_before(current, mine))
+            pending = KeyEntry(str(mine), False, replaces, asked_ms, done, has_older)
+        stored = pending.to_bytes()
+        result: CasResult = yield TryCas(Cas(name, current, stored, mine.position_ms + KEY_RETENTION_MS))
         if result.status is CasStatus.APPLIED:
-            return Reserved(stored=pending, replaces=old, unsure=unsure)
+            return Reserved(stored=stored, entry=pending, replaces=old, unsure=unsure)
     raise of_this_try(Aborted(ALWAYS_CHANGED, "KEY_LOST"))
 
 
@@ -118,7 +130,7 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved, now_ms: int = 
 def _is_given(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[bool]:
     """Whether the task has the key, or had it. Else another call has it: by then the task stands among those that had
     it before, so that no other try of the call takes it back while this one cancels the row."""
-    first = KeyEntry.from_bytes(reserved.stored)
+    first = reserved.entry or KeyEntry.from_bytes(reserved.stored)
     found: bytes | None = reserved.stored
     wanted, latest_ms, is_ours = _activated(first, mine), mine.position_ms, True
     for _ in range(MAX_TRIES):
@@ -149,7 +161,7 @@ def _before(entry: KeyEntry, mine: TaskId) -> KeyEntry:
 
 
 def _activated(entry: KeyEntry, mine: TaskId) -> bytes:
-    return replace(entry, task_id=str(mine), active=True, replaces=()).to_bytes()
+    return KeyEntry(str(mine), True, (), entry.asked_ms, entry.done, entry.has_older, entry.kept).to_bytes()
 
 
 def _end_named(entry: KeyEntry, mine: TaskId, ended: tuple[TaskId, ...]) -> Procedure[None]:

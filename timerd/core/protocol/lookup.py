@@ -125,18 +125,22 @@ def follow(
     """From that place on, as far as FORWARD and carries lead.
 
     A call that is not answered writes its row again and points there, and the holder may have read the first one by
-    itself. So where no record says how the task ended, what it made of that one is followed as well."""
+    itself. So where no record says how the task ended, what it made of that one is followed as well. The row that was
+    written again may have ended as requeued to the first one, since a worker had that: it leads there once."""
     carried: RowGroup | None = None
     source: Place | None = None
     marks: list[Mark] = []
     taken_in: Located | None = None
     others: list[Located] = []
+    led_on: set[RowKey] = set()
     for _ in range(MAX_HOPS):
         found: Found = (yield Find(place.partition, [(place.key.position_ms, task.digest)]))[0]
         rows = _version(found.rows, place.key.version)
         marks += found.marks
         here = Located(place, rows, marks, Ending(None), move, stored)
-        forward = here.mark(MarkKind.FORWARD)
+        forward = here.mark(MarkKind.FORWARD) if place.key not in led_on else None
+        if forward is not None:
+            led_on.add(place.key)
         if rows is None and forward is not None:
             # Who was to write the row here came too late for this place as well.
             place = written_again(place, int(forward))

@@ -14,6 +14,7 @@ from enum import Enum
 from timerd.core.partition import Asked, Offered
 from timerd.core.protocol.cancel import LEFT_FOR_GOOD, ONWARD
 from timerd.core.protocol.insertion import closing_of
+from timerd.core.protocol.joined_procedures import side_by_side
 from timerd.core.protocol.keys import keep, other_holder, regain
 from timerd.core.protocol.lookup import Located, follow, from_letter, generation, home_of, locate
 from timerd.core.protocol.past_moves import moved_before, refuse_overtaken, remembered
@@ -33,7 +34,6 @@ from timerd.core.protocol.procedures import (
     SetMarks,
     TryCas,
 )
-from timerd.core.protocol.side_by_side import side_by_side
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, ATTEMPT_MASK, RowKey, TaskId, generation_of
 from timerd.model.instants import shown

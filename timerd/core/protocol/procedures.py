@@ -118,6 +118,7 @@ class FindSettledEach:
 
     partition: Partition
     keys: Sequence[RowKey]
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +201,14 @@ class AskToEnd:
     outcome: Outcome
     request: bytes
     lease_until_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AskToEndEach:
+    """-> list[HolderAnswer], one per request; see AskToEnd. A holder is asked once for all rows of a partition, and
+    none is waited for before the next one is asked."""
+
+    requests: Sequence[AskToEnd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,6 +298,7 @@ Request = (
     | FindSettledMany
     | Together
     | AskToEndMany
+    | AskToEndEach
     | TryCas
     | TryCasMany
     | AppendRows

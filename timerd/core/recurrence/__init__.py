@@ -3,6 +3,15 @@
 from timerd.core.recurrence.digests import zone_digest
 from timerd.core.recurrence.errors import SpecError
 from timerd.core.recurrence.preview import Foreseen, WallTimeChange, preview
-from timerd.core.recurrence.recurrence import Recurrence, recurrence
+from timerd.core.recurrence.recurrence import Recurrence, jittered_ms, recurrence
 
-__all__ = ["WallTimeChange", "Foreseen", "Recurrence", "SpecError", "preview", "recurrence", "zone_digest"]
+__all__ = [
+    "Foreseen",
+    "Recurrence",
+    "SpecError",
+    "WallTimeChange",
+    "jittered_ms",
+    "preview",
+    "recurrence",
+    "zone_digest",
+]

@@ -37,9 +37,9 @@ def check_limits(spec: Spec) -> None:
     elif not 0 < len(spec.parts) <= MAX_PARTS:
         raise SpecError("parts", f"The spec has {len(spec.parts)} parts: give 1 to {MAX_PARTS}.")
     if spec.start_ms < 0 or spec.end_ms < 0:
-        raise SpecError("start_ms", "The schedule starts or ends before 1970: give later instants, or 0 for none.")
+        raise SpecError("start_ms", "The schedule starts or ends before 1970: give later instants, or none.")
     if 0 < spec.end_ms <= spec.start_ms:
-        raise SpecError("end_ms", "The schedule ends before it starts: give an end after the start, or 0 for none.")
+        raise SpecError("end_ms", "The schedule ends before it starts: give an end after the start, or none.")
     if not 0 <= spec.jitter_ms <= MAX_JITTER_MS:
         raise SpecError("jitter_ms", f"The jitter is {spec.jitter_ms} ms: it must be from 0 to a year.")
     _check_known(spec)

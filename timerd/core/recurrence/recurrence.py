@@ -24,6 +24,15 @@ from timerd.core.recurrence.wall_clock import Named, WallClock, WallTimes
 from timerd.model.recurrence import At, Calendar, Cron, Every, Jitter, Part, RRule, Spec
 
 
+def jittered_ms(spec: Spec, uid: bytes, instant_ms: int) -> int:
+    """When an instant fires, whatever comes after it."""
+    if not spec.jitter_ms:
+        return instant_ms
+    drawn = uid if spec.jitter == Jitter.FIXED else uid + instant_ms.to_bytes(8, "big", signed=True)
+    chance = int.from_bytes(blake2b(drawn, digest_size=8, person=b"timerd.spread").digest(), "big")
+    return instant_ms + (chance * (spec.jitter_ms + 1) >> 64)
+
+
 @dataclass(frozen=True, slots=True)
 class Recurrence:
     """A spec that holds, joined with its zone. A pure function of both: a repeated question has the same answer."""
@@ -43,11 +52,7 @@ class Recurrence:
 
     def fire_at_ms(self, uid: bytes, instant_ms: int, next_ms: int | None) -> int:
         """When the occurrence fires: delayed by its jitter, and before the next one."""
-        if not self.spec.jitter_ms:
-            return instant_ms
-        drawn = uid if self.spec.jitter == Jitter.FIXED else uid + instant_ms.to_bytes(8, "big", signed=True)
-        chance = int.from_bytes(blake2b(drawn, digest_size=8, person=b"timerd.spread").digest(), "big")
-        fire_at_ms = instant_ms + (chance * (self.spec.jitter_ms + 1) >> 64)
+        fire_at_ms = jittered_ms(self.spec, uid, instant_ms)
         return fire_at_ms if next_ms is None else max(instant_ms, min(fire_at_ms, next_ms - 1))
 
     def named_after(self, instant_ms: int) -> Iterator[Named]:

@@ -95,7 +95,10 @@ def _time(text: str) -> tuple[datetime, bool, bool]:
     """Whether it is of UTC, and whether it is a day."""
     if not (found := _TIME.fullmatch(text)):
         raise ValueError(f"has {text[:32]!r} as a time: write 20261025T023000.")
-    time = datetime.fromisoformat(found[1] + (found[2] or ""))
+    try:
+        time = datetime.fromisoformat(found[1] + (found[2] or ""))
+    except ValueError:
+        raise ValueError(f"has {text[:32]!r} as a time, which there is not: give one of the calendar.") from None
     if not FIRST_YEAR <= time.year <= LAST_YEAR:
         raise ValueError(f"has a time of the year {time.year}: give years from {FIRST_YEAR} to {LAST_YEAR}.")
     return time, bool(found[3]), not found[2]

@@ -1,5 +1,7 @@
 """Rules of queues: what an instance knows of them, how they are read and changed, and how they keep rows back."""
 
+from timerd.core.regulation.adaptive_limit import AdaptiveLimit, Sign
+from timerd.core.regulation.adaptive_limits import AdaptiveLimits
 from timerd.core.regulation.breaker import BreakerState, Evidence, QueueBreaker
 from timerd.core.regulation.breakers import Breakers
 from timerd.core.regulation.changing import (
@@ -15,21 +17,33 @@ from timerd.core.regulation.changing import (
     read_named_limits,
     read_rules,
 )
-from timerd.core.regulation.holds import Holds, labels_of
+from timerd.core.regulation.holds import Holds, KeyHolds, labels_of
 from timerd.core.regulation.keeping import change_keeping, left_by, left_with, read_keeping, taken_by
 from timerd.core.regulation.key_limits import RuleKeyLimits
+from timerd.core.regulation.key_use import KeyUse
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_limits import LentLimits
+from timerd.core.regulation.lent_rates import LentRates
 from timerd.core.regulation.limits import HeldBack, RuleLimits, Why
 from timerd.core.regulation.permit_keeper import Left, PermitKeeper
 from timerd.core.regulation.permits import BorrowedPermits, Grant, Hands, Stated
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
+from timerd.core.regulation.shared_key_limits import KeyAtLimit, SharedKeyLimits
 from timerd.core.regulation.standstills import Standstills
+from timerd.core.regulation.token_keeper import AHEAD_MS, TokenKeeper
+from timerd.core.regulation.tokens import DrawnTokens, TokenGrant
 from timerd.model.keeping import LimitLabels
 
 __all__ = [
+    "AdaptiveLimit",
+    "AdaptiveLimits",
     "AllRules",
+    "AHEAD_MS",
     "BorrowedPermits",
+    "DrawnTokens",
+    "LentRates",
+    "TokenGrant",
+    "TokenKeeper",
     "Grant",
     "Hands",
     "Left",
@@ -40,7 +54,10 @@ __all__ = [
     "Breakers",
     "Excess",
     "HeldBack",
+    "KeyAtLimit",
+    "KeyUse",
     "Holds",
+    "KeyHolds",
     "Identity",
     "KnownRules",
     "LentLimits",
@@ -50,6 +67,8 @@ __all__ = [
     "RuleChange",
     "RuleKeyLimits",
     "RuleLimits",
+    "SharedKeyLimits",
+    "Sign",
     "Standstills",
     "Use",
     "Evidence",

@@ -102,5 +102,5 @@ class Breakers:
 
     def _leave(self, queue: QueueKey) -> None:
         """It has no breaker any more."""
-        if self._watched and self._watched.pop(queue, None) is not None:
-            self._hand(queue).listen(None)
+        if self._watched and (watched := self._watched.pop(queue, None)) is not None:
+            self._hand(queue).leave(watched)

@@ -6,11 +6,14 @@ A key of which nothing is in hand, and whose rate allows its whole burst, is kep
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import NamedTuple
 
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyRoom, LimitKeys
+from timerd.core.regulation.holds import KeyHolds
+from timerd.core.regulation.key_rates import KeyRates
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
@@ -18,8 +21,6 @@ from timerd.core.taken import QueueKey
 from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit
 
 UNBOUNDED = 1 << 30
-# Rates that are kept before those are looked for that may be forgotten.
-SLACK_RATES = 1_024
 # Until what workers have from before a restart has been looked up.
 LOOK_MS = 100
 
@@ -33,23 +34,17 @@ class _KeysApplied(NamedTuple):
     began_ms: int
 
 
-class _Rate(NamedTuple):
-    limit: QueueLimit
-    rate: RateLimit
-
-
 class RuleKeyLimits:
-    """Implements core.fairness.KeyLimits, on an instance that is alone."""
+    """Of each queue by itself, on an instance that is alone; see SharedKeyLimits, which asks it."""
 
     def __init__(self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys) -> None:
         self._known = known
         self._machine = machine
         self._hands = machine.key_hands
         self._keys = keys
+        self._held = KeyHolds()
         self._applied: dict[QueueKey, _KeysApplied] = {}
-        self._rates: dict[tuple[QueueKey, str], _Rate] = {}
-        self._prune_at = SLACK_RATES
-        keys.goes_by(self)
+        self._rates = KeyRates()
 
     def rules(self, queue: QueueKey) -> object:
         return self._known.of(queue).keys
@@ -66,7 +61,16 @@ class RuleKeyLimits:
         # Of 7 % of 100 it is 7, whatever the last digit of a float says.
         return max(1, math.ceil(round(share * whole, 6)))
 
+    def hold(self, queue: QueueKey, limit_key: str, until_ms: int, now_ms: int) -> bool:
+        """Nothing of the key starts before that. False: the keys of the queue are not told apart."""
+        if not self._keys.has_turns(queue):
+            return False
+        self._held.hold(queue, limit_key, until_ms, now_ms)
+        return True
+
     def room(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
+        if (until_ms := self._held.until_ms(queue, limit_key, now_ms)) is not None:
+            return KeyRoom(0, until_ms)
         in_hand = self._hands.open(queue, limit_key) + picked
         limit = self._limit(queue, limit_key, now_ms)
         # Tasks that nobody told apart are no customer's.
@@ -93,9 +97,6 @@ class RuleKeyLimits:
         if rate is not None:
             rate.sent(tasks, now_ms)
 
-    def on_less(self, queue: QueueKey, limit_key: str, told: Callable[[], None]) -> None:
-        self._hands.of(queue, limit_key).on_less = told
-
     def opened(self, queues: Iterable[QueueKey]) -> None:
         """Their rules are other ones."""
         for queue in queues:
@@ -103,8 +104,10 @@ class RuleKeyLimits:
 
     def held_back(self, queue: QueueKey, limit_key: str, now_ms: int) -> HeldBack | None:
         """By the key's own limit or share. None: it may send one more now."""
-        if queue not in self._keys.queues:
+        if not self._keys.has_turns(queue):
             return None
+        if (until_ms := self._held.until_ms(queue, limit_key, now_ms)) is not None:
+            return HeldBack(until_ms, limit_key, Why.KEY_THROTTLED)
         room = self.room(queue, limit_key, 0, now_ms)
         return None if room.tasks else HeldBack(room.next_ms, limit_key, Why.SHARE if room.is_shared else Why.KEY)
 
@@ -125,32 +128,18 @@ class RuleKeyLimits:
         return applied
 
     def _doubt_ms(self, queue: QueueKey, now_ms: int) -> float:
-        """Until when nobody knows what workers have from before a restart."""
-        if not self._known.is_from_before(queue):
-            return now_ms
-        known_ms = self._machine.before.brought.doubt_ms(now_ms)
-        return now_ms + LOOK_MS if known_ms == math.inf else known_ms
+        return doubt_ms(self._machine, now_ms) if self._known.is_from_before(queue) else now_ms
 
     def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
-        """What was sent counts on under another rate."""
-        if not limit.rate:
-            return None
-        found = self._rates.get((queue, limit_key))
-        if found is not None and found.limit is limit:
-            return found.rate
-        rate = found.rate.changed(limit, now_ms) if found is not None else self._new_rate(queue, limit, now_ms)
-        self._rates[queue, limit_key] = _Rate(limit, rate)
-        if len(self._rates) > self._prune_at:
-            self._prune(now_ms)
-        return rate
+        return self._rates.of((queue, limit_key), limit, now_ms, partial(self._is_known, queue, limit, now_ms))
 
-    def _new_rate(self, queue: QueueKey, limit: QueueLimit, now_ms: int) -> RateLimit:
+    def _is_known(self, queue: QueueKey, limit: QueueLimit, now_ms: int) -> bool:
         """Of a key of which nothing is known: as after a start, where it may have been sent before that."""
         since_ms = now_ms - self._applied[queue].began_ms
-        is_known = not self._known.is_from_before(queue) or since_ms * limit.rate >= limit.burst * limit.period_ms
-        return RateLimit(limit, now_ms, is_full=is_known)
+        return not self._known.is_from_before(queue) or since_ms * limit.rate >= limit.burst * limit.period_ms
 
-    def _prune(self, now_ms: int) -> None:
-        """A rate that allows its whole burst says what a new one does."""
-        self._rates = {name: each for name, each in self._rates.items() if each.rate.free(now_ms) < each.limit.burst}
-        self._prune_at = 2 * len(self._rates) + SLACK_RATES
+
+def doubt_ms(machine: DeliveryMachine, now_ms: int) -> float:
+    """Until when nobody knows what workers have from before a restart."""
+    known_ms = machine.before.brought.doubt_ms(now_ms)
+    return now_ms + LOOK_MS if known_ms == math.inf else known_ms

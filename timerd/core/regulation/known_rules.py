@@ -67,10 +67,16 @@ class KnownRules:
 
     def counts_hands(self) -> bool:
         """Whether there is a limit of what is in hand."""
-        limits = [*(rules.limit for rules in self._rules.values()), *(kept.limit for kept in self._limits.values())]
+        limits = [rules.limit for rules in self._rules.values()]
+        limits += [limit for kept in self._limits.values() for limit in kept.each()]
         if any(limit is not None and limit.max_in_hand for limit in limits):
             return True
         return any(rules.keys is not None and rules.keys.counts_hands() for rules in self._rules.values())
+
+    def is_keyed(self, name: LimitName) -> bool:
+        """Whether each limit key has the limit for itself."""
+        kept = self._limits.get(name)
+        return kept is not None and kept.limit is not None and kept.keyed and kept.is_understood
 
     def listed_by(self, name: LimitName) -> Set[QueueKey]:
         """The queues that list a limit."""

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from timerd.core.dispatch import Allowance
+from timerd.core.regulation.lent_rates import LentRate
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitLabels
@@ -21,14 +22,15 @@ from timerd.model.regulations import QueueLimit
 class LimitCount:
     """`queues`: those whose deliveries count; `waiting`: those of which it
     holds something back. `is_from_before`: it was there when this instance began, so something may have been sent by it
-    that is not known here. `is_watched`: who waits is told of the next end of a delivery. `throttled`: how often a
-    queue had to wait."""
+    that is not known here. `lent_rate`: by which it goes where its rate is shared with other instances. `is_watched`:
+    who waits is told of the next end of a delivery. `throttled`: how often a queue had to wait."""
 
     labels: LimitLabels
     limit: QueueLimit
     queues: Collection[QueueKey]
     is_from_before: bool
-    rate: RateLimit | None = None
+    lent_rate: LentRate | None = None
+    rate: RateLimit | LentRate | None = None
     waiting: set[QueueKey] = field(default_factory=set)
     is_watched: bool = False
     throttled: int = 0
@@ -37,6 +39,11 @@ class LimitCount:
     def name(self) -> str:
         """Empty where it is that of one queue."""
         return self.labels.limit
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """How many were drawn from its keeper so far, and how many of them have lapsed."""
+        return self.lent_rate.counted if self.lent_rate is not None else (0, 0)
 
     def allow(self, tasks: int, in_hand: int, now_ms: int) -> Allowance:
         """How many of so many may go, while so many are in hand."""
@@ -52,12 +59,13 @@ class LimitCount:
             self.waiting.add(queue)
             self.throttled += 1
 
-    def sent(self, tasks: int, now_ms: int) -> int:
-        """Returns when one more may go, by the rate."""
+    def sent(self, tasks: int, now_ms: int) -> float:
+        """Returns when one more may go, by the rate; `now_ms` where nobody knows that yet."""
         if self.rate is None:
             return now_ms
         self.rate.sent(tasks, now_ms)
-        return self.rate.next_ms(now_ms)
+        next_ms = self.rate.next_ms(now_ms)
+        return next_ms if next_ms < math.inf else now_ms
 
     def go_by(self, limit: QueueLimit, now_ms: int) -> None:
         """By this limit from now on. What was sent counts on, as long as there is a rate."""
@@ -66,7 +74,7 @@ class LimitCount:
         if not limit.rate:
             self.rate = None
         elif self.rate is None:
-            self.rate = RateLimit(limit, now_ms, is_full=not self.is_from_before)
+            self.rate = self.lent_rate or RateLimit(limit, now_ms, is_full=not self.is_from_before)
         else:
             self.rate = self.rate.changed(limit, now_ms)
         self.limit = limit

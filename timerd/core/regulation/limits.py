@@ -17,32 +17,38 @@ from typing import NamedTuple
 from timerd.core.dispatch import Allowance, HandCount, Slice
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_limits import LentLimits
+from timerd.core.regulation.lent_rates import LentRates
 from timerd.core.regulation.limit_count import LimitCount
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitLabels
 from timerd.model.named_limits import LimitName
-from timerd.model.regulations import Regulation
+from timerd.model.regulations import Order, QueueLimit, Regulation
 
 
 class Why(StrEnum):
     """What holds a queue back. LIMIT: as many as it allows have started, or are in hand. THROTTLED: what a handler has
     asked told it to wait. BREAKER: its attempts have failed. KEY: as many of its limit key as the queue allows each;
-    SHARE: as many as the share of a key."""
+    SHARE: as many as the share of a key; KEY_THROTTLED: a handler was told to wait with tasks of a key. ADAPTIVE: as
+    many are in hand as its target bears, by what it has shown."""
 
     LIMIT = "limit"
     THROTTLED = "throttled"
     BREAKER = "breaker"
     KEY = "key"
     SHARE = "share"
+    KEY_THROTTLED = "key_throttled"
+    ADAPTIVE = "adaptive"
 
 
 class HeldBack(NamedTuple):
     """`until_ms`: when the limit lets one more go; infinite: when a worker has ended one. `limit`: its name, empty for
-    the queue's own; of KEY and SHARE the limit key."""
+    the queue's own; of KEY, SHARE and KEY_THROTTLED the limit key. `keyed`: the name of the limit that each key has for
+    itself; empty: it is that of the queue."""
 
     until_ms: float
     limit: str
     why: Why = Why.LIMIT
+    keyed: str = ""
 
 
 class _Applied(NamedTuple):
@@ -65,9 +71,11 @@ class RuleLimits:
         opened: Callable[[Collection[QueueKey]], None],
         doubt_ms: Callable[[int], float] = float,
         lent: LentLimits | None = None,
+        rates: LentRates | None = None,
     ) -> None:
         self._known = known
         self._lent = lent
+        self._rates = rates
         self._doubt_ms = doubt_ms
         self._hand = hand
         self._opened = opened
@@ -96,7 +104,9 @@ class RuleLimits:
         counts = self._counts(queue, rules, now_ms)
         if counts is None:
             return [HeldBack(math.inf, "")]
-        asked = [(self._allowed(count, 1, now_ms), count.name) for count in counts]
+        # Where they are lent, none is here as long as nobody wants one.
+        short = [count for count in counts if self._lent is None or queue in count.waiting]
+        asked = [(self._allowed(count, 1, now_ms), count.name) for count in short]
         return sorted([HeldBack(each.next_ms, name) for each, name in asked if not each.tasks], reverse=True)
 
     def sent(self, sent: Slice) -> float:
@@ -106,14 +116,18 @@ class RuleLimits:
         if self._lent is not None:
             for count in applied.counts:
                 self._lent.used(count.labels)
-        return max(count.sent(sent.tasks, sent.now_ms) for count in applied.counts)
+        return max((count.sent(sent.tasks, sent.now_ms) for count in applied.counts), default=sent.now_ms)
 
     def granted(self, labels: LimitLabels) -> None:
-        """More may be sent by it than before."""
-        found = self._named.get(LimitName(labels.namespace, labels.limit)) if labels.limit else None
-        count = found or self._own.get(QueueKey(labels.namespace, labels.queue))
+        """More may be sent by it than before, or it is known when."""
+        count = self._find(labels)
         if count is not None:
             self._opened(set(count.waiting))
+
+    def has_rate(self, labels: LimitLabels) -> bool:
+        """Whether it is used here and has one."""
+        count = self._find(labels)
+        return count is not None and count.rate is not None
 
     def forget(self, queue: QueueKey) -> None:
         """What was sent counts, whether its workers are still there or not."""
@@ -146,13 +160,18 @@ class RuleLimits:
     def next_ms_of(self, name: LimitName, now_ms: int) -> int:
         """When the rate of a limit allows one more start: `now_ms`, or later."""
         count = self._named.get(name)
-        return now_ms if count is None or count.rate is None else max(now_ms, count.rate.next_ms(now_ms))
+        next_ms = now_ms if count is None or count.rate is None else count.rate.next_ms(now_ms)
+        return int(next_ms) if now_ms < next_ms < math.inf else now_ms
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _find(self, labels: LimitLabels) -> LimitCount | None:
+        found = self._named.get(LimitName(labels.namespace, labels.limit)) if labels.limit else None
+        return found or self._own.get(QueueKey(labels.namespace, labels.queue))
+
     def _within(self, counts: Iterable[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
         """Of several that allow nothing, the one that does so for longest says when to ask again."""
-        least, next_ms = tasks, float(now_ms)
+        least, next_ms, short = tasks, float(now_ms), list[LimitCount]()
         for count in counts:
             allowed = self._allowed(count, tasks, now_ms)
             least = min(least, allowed.tasks)
@@ -160,12 +179,23 @@ class RuleLimits:
                 count.waiting.discard(queue)
                 continue
             count.hold_back(queue)
-            if self._lent is not None:
-                self._lent.want(count.labels)
+            short.append(count)
             next_ms = max(next_ms, allowed.next_ms)
             if allowed.next_ms == math.inf:
                 self._watch(count)
+        if short and self._lent is not None:
+            self._want(short, self._lent)
         return Allowance(least, next_ms)
+
+    def _want(self, short: Sequence[LimitCount], lent: LentLimits) -> None:
+        """Permits first, for they stay, then the tokens of the lowest rate: one that another limit holds back would
+        lapse."""
+        full = [each for each in short if each.rate is None or (each.limit.max_in_hand and not lent.free(each.labels))]
+        for count in full:
+            lent.want(count.labels)
+        if not full and self._rates is not None:
+            scarcest = min(short, key=lambda count: count.limit.rate / count.limit.period_ms)
+            self._rates.want(scarcest.labels)
 
     def _allowed(self, count: LimitCount, tasks: int, now_ms: int) -> Allowance:
         if not count.limit.max_in_hand:
@@ -218,15 +248,22 @@ class RuleLimits:
             self._own.pop(queue, None)
         else:
             is_from_before = self._known.is_from_before(queue)
-            own = self._own.setdefault(
-                queue, LimitCount(LimitLabels(*queue, ""), rules.limit, (queue,), is_from_before)
-            )
+            own = self._own.get(queue)
+            if own is None:
+                own = self._new(LimitLabels(*queue, ""), rules.limit, (queue,), is_from_before=is_from_before)
+                self._own[queue] = own
             own.go_by(rules.limit, now_ms)
             counts.append(own)
-        for each in rules.limits:
-            if (count := self._made_named(LimitName(queue.namespace, each), now_ms)) is None:
+        for name in (LimitName(queue.namespace, each) for each in rules.limits):
+            if self._known.is_keyed(name):
+                # Counted by SharedKeyLimits, where keys take turns and one instance counts: else nothing goes.
+                if self._lent is not None or rules.order == Order.EDF:
+                    return None
+                self._named.pop(name, None)
+            elif (count := self._made_named(name, now_ms)) is None:
                 return None
-            counts.append(count)
+            else:
+                counts.append(count)
         return counts
 
     def _made_named(self, name: LimitName, now_ms: int) -> LimitCount | None:
@@ -237,10 +274,16 @@ class RuleLimits:
         if count is None:
             is_from_before = self._known.was_there_before(name)
             labels = LimitLabels(name.namespace, "", name.limit)
-            count = LimitCount(labels, kept.limit, self._known.listed_by(name), is_from_before)
+            count = self._new(labels, kept.limit, self._known.listed_by(name), is_from_before=is_from_before)
             self._named[name] = count
         count.go_by(kept.limit, now_ms)
         return count
+
+    def _new(
+        self, labels: LimitLabels, limit: QueueLimit, queues: Collection[QueueKey], *, is_from_before: bool
+    ) -> LimitCount:
+        lent_rate = self._rates.rate(labels) if self._rates is not None else None
+        return LimitCount(labels, limit, queues, is_from_before, lent_rate)
 
     def _leave(self, queue: QueueKey) -> None:
         """It has no limits any more."""

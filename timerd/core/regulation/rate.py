@@ -29,13 +29,11 @@ class RateLimit:
         begun = min(max(self._arrival, now), now + self._burst * self._each)
         self._arrival = begun + tasks * self._each
 
-    def next_ms(self, now_ms: int) -> int:
-        """When one more may go: `now_ms`, or later."""
-        if self.free(now_ms):
-            return now_ms
+    def next_ms(self, now_ms: int, tasks: int = 1) -> int:
+        """When so many more may go, no more than the burst: `now_ms`, or later."""
         now = now_ms * self._rate
-        ahead = min(self._arrival - now, self._burst * self._each) - (self._burst - 1) * self._each
-        return now_ms + -(-ahead // self._rate)
+        ahead = min(self._arrival - now, self._burst * self._each) - (self._burst - tasks) * self._each
+        return now_ms + max(0, -(-ahead // self._rate))
 
     def changed(self, limit: QueueLimit, now_ms: int) -> RateLimit:
         """By another rate or burst: what was sent counts on, to the task."""

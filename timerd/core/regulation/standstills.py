@@ -1,11 +1,12 @@
 """What lets nothing of a queue go for a while: its mode, or a limit that is held since a handler was throttled, a
-breaker."""
+breaker, or that its target bears no more now."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from timerd.core.dispatch import Limit
+from timerd.core.regulation.adaptive_limits import AdaptiveLimits
 from timerd.core.regulation.breakers import Breakers
 from timerd.core.regulation.holds import Holds
 from timerd.core.regulation.known_rules import KnownRules
@@ -16,11 +17,12 @@ from timerd.core.taken import QueueKey
 class Standstills:
     """Of one instance."""
 
-    def __init__(self, known: KnownRules, breakers: Breakers) -> None:
+    def __init__(self, known: KnownRules, breakers: Breakers, adaptive: AdaptiveLimits) -> None:
         self._known = known
         self.holds = Holds(known)
         self.breakers = breakers
-        self.limits: Sequence[Limit] = (self.holds, breakers)
+        self.adaptive = adaptive
+        self.limits: Sequence[Limit] = (self.holds, breakers, adaptive)
 
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when more is heard."""
@@ -30,5 +32,5 @@ class Standstills:
 
     def held_back(self, queue: QueueKey, now_ms: int) -> HeldBack | None:
         """By what is no rule. None: by nothing."""
-        found = self.holds.held_back(queue, now_ms), self.breakers.held_back(queue, now_ms)
+        found = [each.held_back(queue, now_ms) for each in (self.holds, self.breakers, self.adaptive)]
         return max((each for each in found if each is not None), default=None)

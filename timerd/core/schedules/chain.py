@@ -130,6 +130,11 @@ def complete(
     if entry.tick:
         tick = tick_of(namespace, schedule_id, entry)
         yield from place_rows([tick_row(tick, *entry.tick)], world)
+    watch_if_waiting(namespace, schedule_id, entry, definition, world)
+
+
+def watch_if_waiting(namespace: str, schedule_id: str, entry: Schedule, definition: Definition, world: World) -> None:
+    """O3: something is to follow the end of what is open."""
     is_waiting = entry.overlap.waiting or not entry.win or definition.spec.fixed_delay_ms
     if entry.overlap.open is not None and is_waiting:
         world.watches(namespace, schedule_id, entry.overlap.open.task.digest)
@@ -194,14 +199,15 @@ def wind_up(namespace: str, schedule_id: str, entry: Schedule, stored: bytes, wo
 def _forget(
     namespace: str, schedule_id: str, entry: Schedule, stored: bytes, later: int, taken: list[int], world: World
 ) -> Procedure[None]:
-    withdrawn = later - len(taken)
+    created = entry.created - (later - len(taken))
+    remaining = yield from _remaining(namespace, schedule_id, entry, created)
     wound_up = replace(
         entry,
         left=Recorded(),
         overlap=_without_withdrawn(entry, taken),
         taken=tuple(sorted({*entry.taken, *taken})),
-        created=entry.created - withdrawn,
-        remaining=entry.remaining + withdrawn if entry.remaining >= 0 else -1,
+        created=created,
+        remaining=remaining,
     )
     expires_at_ms = world.now_ms() + DELETED_MS if entry.state is ScheduleState.DELETED else 0
     key = schedule_key(namespace, schedule_id)
@@ -209,6 +215,15 @@ def _forget(
     if result.status is CasStatus.APPLIED:
         old = definition_key(namespace, schedule_id, entry.uid, entry.left.revision, entry.left.attempt)
         yield RemoveEntries([old])
+
+
+def _remaining(namespace: str, schedule_id: str, entry: Schedule, created: int) -> Procedure[int]:
+    """Of the limit in force, which may be lower than what was created before the withdrawal: then nothing is given
+    back."""
+    if entry.remaining < 0 or entry.state is ScheduleState.DELETED:
+        return entry.remaining
+    definition = yield from current_definition(namespace, schedule_id, entry)
+    return max(0, definition.policies.max_count - created)
 
 
 def _without_withdrawn(entry: Schedule, taken: Sequence[int]) -> OverlapState:

@@ -50,6 +50,11 @@ class Name:
         return "cycle" if self.schedule_id.startswith(CYCLE) else "schedule"
 
     @property
+    def remedy(self) -> str:
+        """Of one that is there. A cycle is what it was created as."""
+        return "delete it first" if self.kind == "cycle" else "update it, delete it first"
+
+    @property
     def shown(self) -> str:
         return self.schedule_id.removeprefix(CYCLE)
 
@@ -82,7 +87,7 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
             return check_alive(name, entry)
         if entry is not None and entry.state is not ScheduleState.DELETED:
             raise AlreadyExists(
-                f"There is a {name.kind} {name.shown!r} already: update it, delete it first, or choose another id.",
+                f"There is a {name.kind} {name.shown!r} already: {name.remedy}, or choose another id.",
                 f"{name.kind.upper()}_EXISTS",
                 field=f"{name.kind}_id",
             )
@@ -144,7 +149,7 @@ def change(name: Name, request: str, revision: int, decide: Decide, world: World
             continue
         if request in entry.requests:
             return entry
-        _check_revision(entry, revision)
+        _check_revision(entry, revision, name.kind)
         now_ms = world.now_ms()
         if not (yield from bring(name.namespace, name.schedule_id, entry, stored, now_ms, world)):
             continue
@@ -255,10 +260,10 @@ def check_alive(name: Name, entry: Schedule | None, request: str = "") -> Schedu
     return entry
 
 
-def _check_revision(entry: Schedule, revision: int) -> None:
+def _check_revision(entry: Schedule, revision: int, kind: str) -> None:
     if revision and revision != entry.revision:
         raise Aborted(
-            f"The schedule has revision {entry.revision} by now, not {revision}: look at it again, then decide.",
+            f"The {kind} has revision {entry.revision} by now, not {revision}: look at it again, then decide.",
             "REVISION_CHANGED",
             field="revision",
         )

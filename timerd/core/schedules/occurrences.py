@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from timerd.core.recurrence import jittered_ms
 from timerd.core.schedules.slot_tasks import slot_payload
 from timerd.core.schedules.world import OccurrenceRow
 from timerd.core.taken import TICKS
@@ -70,7 +71,7 @@ def _row(
         recorded.revision,
         slot.missed,
     )
-    expire_at_ms = expiry_ms(definition.policies, slot, recorded.after(number))
+    expire_at_ms = expiry_ms(definition.policies, slot, _next_fires_ms(uid, recorded, number, definition))
     template = definition.template
     if template.expire_at_ms != expire_at_ms:
         template = replace(template, expire_at_ms=expire_at_ms)
@@ -83,6 +84,14 @@ def _row(
     return prefix, Partition(TIME_SCOPE, bucket_of(slot.place_ms), slot.shard), row
 
 
+def _next_fires_ms(uid: str, recorded: Recorded, number: int, definition: Definition) -> int:
+    """Of the instant after a slot; 0: there is none. That after the last slot may have to fire earlier than is said
+    here, before the one that follows it: of that one nothing is known yet."""
+    if number + 1 < len(recorded.slots):
+        return recorded.slots[number + 1].fire_at_ms
+    return jittered_ms(definition.spec, bytes.fromhex(uid), recorded.next_ms) if recorded.next_ms else 0
+
+
 def _told(extra: Extra, place_ms: int, shard: int) -> Extra:
     """Of a task whose id callers are told as soon as it is recorded: it keeps that id where its row comes too late for
     the place, and is written at a later one."""
@@ -90,8 +99,10 @@ def _told(extra: Extra, place_ms: int, shard: int) -> Extra:
 
 
 def expiry_ms(policies: Policies, slot: Slot, next_ms: int) -> int:
-    """What waited for a worker for too long follows the policy of catching up as well; 0: it waits for ever. Where the
-    next instant must not run beside it, the policy of overlaps says what becomes of that one."""
+    """What waited for a worker for too long follows the policy of catching up as well; 0: it waits for ever. `next_ms`:
+    when the next instant fires, its jitter included. At the instant itself nothing takes its place yet, and one that
+    fires just before it would have no time at all. Where the next instant must not run beside it, the policy of
+    overlaps says what becomes of that one."""
     if policies.catch_up is CatchUp.LATEST and policies.overlap is not Overlap.ALLOW:
         return 0
     if policies.catch_up is CatchUp.LATEST:

@@ -31,6 +31,9 @@ WINDOW_MS = 60_000
 FIRST_WINDOW_MS = 8_000
 GROWTH = 3
 MOST_IN_WINDOW = 1_000
+# Ticks that record one instant each are due together, so much earlier at most: what is worked together shares its trips
+# to the store. Those of longer windows have work enough by themselves.
+TOGETHER_MS = 4_000
 # What is over is gone through so many instants at a time.
 MOST_MISSED = 10_000
 LAST_MS = 1 << 62
@@ -156,8 +159,8 @@ def _recorded(
     cur_ms = chosen[-1] if chosen else entry.cur_ms
     next_tick: tuple[int, ...] = ()
     if next_ms and remaining:
-        due_ms = max(next_ms - lead_ms(entry.uid, next_ms - cur_ms), now_ms)
-        next_tick = tick_place(replace(tick, number=seq), due_ms, world)
+        due_ms = tick_due_ms(entry.uid, next_ms, next_ms - cur_ms)
+        next_tick = tick_place(replace(tick, number=seq), max(due_ms, now_ms), world)
     return replace(
         entry,
         state=entry.state if next_tick else ScheduleState.DONE,
@@ -204,6 +207,12 @@ def lead_ms(uid: str, gap_ms: int) -> int:
     return LEAD_MS + int(share_of(uid) * min(gap_ms / 8, 1_800_000))
 
 
+def tick_due_ms(uid: str, next_ms: int, gap_ms: int) -> int:
+    """Of the tick that records the next instant. `gap_ms`: since the one before."""
+    due_ms = next_ms - lead_ms(uid, gap_ms)
+    return due_ms - due_ms % TOGETHER_MS if gap_ms >= WINDOW_MS else due_ms
+
+
 def tick_place(tick: Tick, place_ms: int, world: World) -> tuple[int, int]:
     return place_ms, world.shard_of(tick.prefix, bucket_of(place_ms))
 
@@ -212,5 +221,5 @@ def first_tick_place(tick: Tick, entry_cur_ms: int, times: SpecTimes, world: Wor
     """Of a revision that goes on from `cur`: at once, or with the lead of its first instant."""
     now_ms = world.now_ms()
     upcoming = times.after(entry_cur_ms, 1)
-    due_ms = upcoming[0] - lead_ms(tick.uid, upcoming[0] - now_ms) if upcoming else now_ms
+    due_ms = tick_due_ms(tick.uid, upcoming[0], upcoming[0] - now_ms) if upcoming else now_ms
     return tick_place(tick, max(now_ms, due_ms), world)

@@ -1,133 +1,100 @@
-"""Ticks of one moment worked together, each as by itself (chain.py): all registers, THEN all definitions, THEN a
-compare-and-set each (W1), THEN the rows of those that were applied, THEN their next ticks. What goes together is the
-trip to the store, which costs more than a tick does.
+"""Ticks of one moment worked together, each as by itself (chain.py): all registers, THEN all definitions, THEN their
+records (recording_many.py). What goes together is the trip to the store, which costs more than a tick does.
 
-Only what is plain goes together. All else, and what was refused, is left to `run_tick`, which tells one from another.
+What is plain is done here. Where occurrences must not run beside each other, what was read is given back, to be decided
+together as well (deciding_many.py). All else, and what was refused, is left to `run_tick`, which tells one from
+another.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from timerd.core.protocol import FindEntries, Procedure, ReadRegisters, TryCasMany
-from timerd.core.schedules.chain import Ticked, tick_of
-from timerd.core.schedules.occurrences import tick_row, window_rows
+from timerd.core.protocol import FindEntries, Procedure, ReadRegisters
+from timerd.core.schedules.chain import Ticked
 from timerd.core.schedules.overlap import is_guarded
 from timerd.core.schedules.planning import plan
-from timerd.core.schedules.world import OccurrenceRow, World, place_rows
-from timerd.model.errors import TimerdError
+from timerd.core.schedules.recording_many import ReadTick, RecordedTick, complete_many, record_many
+from timerd.core.schedules.world import World
 from timerd.model.registers import RegisterKey
 from timerd.model.schedules import Definition, Schedule, ScheduleState, Tick, definition_key, schedule_key
-from timerd.model.storage import Cas, CasResult, CasStatus, EntryKey
+from timerd.model.storage import EntryKey
 
-# Instants that are recorded without a step in between: as long nobody else is served. And what their rows take in one
-# append.
+# Instants that are recorded without a step in between: as long nobody else is served.
 MOST_INSTANTS = 256
-MOST_BYTES = 1 << 20
-ROW_BYTES = 256
+Understood = TypeVar("Understood")
+_Next = tuple[Tick, RegisterKey, Schedule, bytes]
 
 
-class _Read(NamedTuple):
-    """A plain tick, and the register by whose whole value its record is fenced."""
-
-    tick: Tick
-    key: RegisterKey
-    entry: Schedule
-    stored: bytes
-
-
-class _Recorded(NamedTuple):
-    """The record of a tick, which its rows follow from."""
-
-    read: _Read
-    definition: Definition
-    entry: Schedule
-
-    @property
-    def change(self) -> Cas:
-        return Cas(self.read.key, self.read.stored, self.entry.to_bytes())
-
-
-def run_ticks(ticks: Sequence[Tick], world: World) -> Procedure[list[Ticked | None]]:
-    """Each schedule once. None: it is to be worked by itself. Raises NotTakenIn, StoreUnknown and what the store
-    raises: then each is to be worked by itself, and finds what it has recorded."""
-    read = yield from _plain(ticks)
-    found: Sequence[bytes | None] = (yield FindEntries([_definition_of(each) for each in read])) if read else []
-    left = deque((each, stored) for each, stored in zip(read, found, strict=True) if stored is not None)
-    done: set[RegisterKey] = set()
+def run_ticks(ticks: Sequence[Tick], world: World) -> Procedure[list[Ticked | ReadTick | None]]:
+    """Each schedule once. ReadTick: it is to be decided by what was read. None: it is to be worked by itself. Raises
+    NotTakenIn, StoreUnknown and what the store raises: then each is to be worked by itself, and finds what it has
+    recorded."""
+    read = yield from _read(ticks, world)
+    said: dict[RegisterKey, Ticked | ReadTick] = {
+        each.key: each for each in read if is_guarded(each.entry, each.definition)
+    }
+    left = deque(each for each in read if each.key not in said and _is_plain(each))
     while left:
-        applied = yield from _applied(_planned(left, world), world)
-        for rows in _in_parts(applied):
-            yield from place_rows(rows, world)
-        yield from place_rows([_next_tick(each) for each in applied if each.entry.tick], world)
-        done.update(each.read.key for each in applied)
-    return [Ticked.RECORDED if _key_of(tick) in done else None for tick in ticks]
+        applied = yield from record_many(_planned(left, world), world)
+        yield from complete_many(applied, world)
+        said.update({each.read.key: Ticked.RECORDED for each in applied})
+    return [said.get(_key_of(tick)) for tick in ticks]
 
 
 def _key_of(tick: Tick) -> RegisterKey:
     return schedule_key(tick.namespace, tick.schedule_id)
 
 
-def _plain(ticks: Sequence[Tick]) -> Procedure[list[_Read]]:
-    keys = [_key_of(tick) for tick in ticks]
-    found: Sequence[bytes | None] = yield ReadRegisters(keys)
-    read: list[_Read] = []
-    for tick, key, stored in zip(ticks, keys, found, strict=True):
-        entry = _understood(stored)
-        if entry is not None and stored is not None and _is_plain(entry, tick):
-            read.append(_Read(tick, key, entry, stored))
+def _read(ticks: Sequence[Tick], world: World) -> Procedure[list[ReadTick]]:
+    """Those whose next record is that of their tick, and whose instants may be computed here."""
+    upcoming = yield from _next_of(ticks)
+    keys = [_definition_of(tick) for tick, *_ in upcoming]
+    stored: Sequence[bytes | None] = (yield FindEntries(keys)) if keys else []
+    read: list[ReadTick] = []
+    for each, value in zip(upcoming, stored, strict=True):
+        definition = _understood(Definition.from_bytes, value)
+        if definition is not None and _may_compute(each[2], definition.spec.zone, world):
+            read.append(ReadTick(*each, definition))
     return read
 
 
-def _understood(stored: bytes | None) -> Schedule | None:
+def _next_of(ticks: Sequence[Tick]) -> Procedure[list[_Next]]:
+    keys = [_key_of(tick) for tick in ticks]
+    found: Sequence[bytes | None] = (yield ReadRegisters(keys)) if keys else []
+    upcoming: list[_Next] = []
+    for tick, key, stored in zip(ticks, keys, found, strict=True):
+        entry = _understood(Schedule.from_bytes, stored)
+        if entry is not None and stored is not None and _is_next(entry, tick):
+            upcoming.append((tick, key, entry, stored))
+    return upcoming
+
+
+def _understood(read: Callable[[bytes], Understood], stored: bytes | None) -> Understood | None:
     """None: there is nothing, or by itself it says what is wrong with it."""
     try:
-        return Schedule.from_bytes(stored) if stored is not None else None
-    except TimerdError:
-        return None
-
-
-def _is_plain(entry: Schedule, tick: Tick) -> bool:
-    """Whether the next record is that of this tick, and nothing is left over by another one."""
-    is_its_own = (entry.uid, entry.revision, entry.attempt) == (tick.uid, tick.revision, tick.attempt)
-    is_next = entry.state is ScheduleState.ACTIVE and entry.seq == tick.number
-    state = entry.overlap
-    is_apart = state.open is not None or state.ousted is not None or bool(state.waiting)
-    return is_its_own and is_next and not entry.left.slots and not is_apart
-
-
-def _planned(left: deque[tuple[_Read, bytes]], world: World) -> list[_Recorded]:
-    """W1: the next of them, by a clock that is looked at after they were read."""
-    now = world.at_one_moment()
-    planned: list[_Recorded] = []
-    instants = 0
-    while left and instants < MOST_INSTANTS:
-        recorded = _record_of(*left.popleft(), now)
-        if recorded is not None:
-            planned.append(recorded)
-            instants += recorded.entry.win
-    return planned
-
-
-def _definition_of(read: _Read) -> EntryKey:
-    tick = read.tick
-    return definition_key(tick.namespace, tick.schedule_id, tick.uid, tick.revision, tick.attempt)
-
-
-def _record_of(read: _Read, stored: bytes, now: World) -> _Recorded | None:
-    """None: by itself it is worked in another way, or says what is wrong with it."""
-    tick, entry = read.tick, read.entry
-    try:
-        definition = Definition.from_bytes(stored)
-        spec = definition.spec
-        if is_guarded(entry, definition) or spec.fixed_delay_ms or not _may_compute(entry, spec.zone, now):
-            return None
-        recorded = plan(entry, definition, now.times(tick.schedule_id, definition), now, tick)
+        return read(stored) if stored is not None else None
     except Exception:  # noqa: BLE001 - one that is wrong fails by itself, and no other one
         return None
-    return _Recorded(read, definition, recorded.by_tzdata(now.tzdata))
+
+
+def _is_next(entry: Schedule, tick: Tick) -> bool:
+    """Whether the next record is that of this tick, and nothing is left over by another revision."""
+    is_its_own = (entry.uid, entry.revision, entry.attempt) == (tick.uid, tick.revision, tick.attempt)
+    is_next = entry.state is ScheduleState.ACTIVE and entry.seq == tick.number
+    return is_its_own and is_next and not entry.left.slots
+
+
+def _is_plain(read: ReadTick) -> bool:
+    """Whether nothing is open from before a change, and its instants follow from no end."""
+    state = read.entry.overlap
+    return state.open is None and state.ousted is None and not read.definition.spec.fixed_delay_ms
+
+
+def _definition_of(tick: Tick) -> EntryKey:
+    return definition_key(tick.namespace, tick.schedule_id, tick.uid, tick.revision, tick.attempt)
 
 
 def _may_compute(entry: Schedule, zone: str, world: World) -> bool:
@@ -135,32 +102,24 @@ def _may_compute(entry: Schedule, zone: str, world: World) -> bool:
     return world.zones is None or world.zones.may_compute(zone, entry.zones)
 
 
-def _applied(planned: Sequence[_Recorded], world: World) -> Procedure[list[_Recorded]]:
-    if not planned:
-        return []
-    results: Sequence[CasResult] = yield TryCasMany([each.change for each in planned])
-    said = zip(planned, results, strict=True)
-    applied = [each for each, result in said if result.status is CasStatus.APPLIED]
-    for each in applied:
-        world.recorded(each.read.entry, each.entry)
-    return applied
+def _planned(left: deque[ReadTick], world: World) -> list[RecordedTick]:
+    """W1: the next of them, by a clock that is looked at after they were read."""
+    now = world.at_one_moment()
+    planned: list[RecordedTick] = []
+    instants = 0
+    while left and instants < MOST_INSTANTS:
+        recorded = _record_of(left.popleft(), now)
+        if recorded is not None:
+            planned.append(recorded)
+            instants += recorded.entry.win
+    return planned
 
 
-def _in_parts(applied: Sequence[_Recorded]) -> Iterator[list[OccurrenceRow]]:
-    """The rows of all windows, so much at a time."""
-    part: list[OccurrenceRow] = []
-    size_bytes = 0
-    for each in applied:
-        for row in window_rows(each.read.tick.schedule_id, each.entry, each.definition):
-            part.append(row)
-            size_bytes += ROW_BYTES + len(each.definition.payload)
-            if size_bytes >= MOST_BYTES:
-                yield part
-                part, size_bytes = [], 0
-    if part:
-        yield part
-
-
-def _next_tick(recorded: _Recorded) -> OccurrenceRow:
-    tick = recorded.read.tick
-    return tick_row(tick_of(tick.namespace, tick.schedule_id, recorded.entry), *recorded.entry.tick)
+def _record_of(read: ReadTick, now: World) -> RecordedTick | None:
+    """None: by itself it says what is wrong with it."""
+    tick, definition = read.tick, read.definition
+    try:
+        recorded = plan(read.entry, definition, now.times(tick.schedule_id, definition), now, tick)
+    except Exception:  # noqa: BLE001 - as above
+        return None
+    return RecordedTick(read, recorded.by_tzdata(now.tzdata))

@@ -13,15 +13,16 @@ from timerd.core.schedules.opened import finish, look
 from timerd.core.schedules.world import World, current_definition, read_schedule
 from timerd.model.errors import Precondition
 from timerd.model.instants import shown
-from timerd.model.overlap import OpenedOccurrence, Overlap
+from timerd.model.overlap import MOST_TRIGGERED, OpenedOccurrence, Overlap
 from timerd.model.partition import bucket_of
 from timerd.model.schedules import Definition, Schedule, prefix_of
 from timerd.model.storage import Cas, CasResult, CasStatus
 
 
 def trigger(name: Name, request: str, world: World) -> Procedure[OpenedOccurrence | None]:
-    """None: the policy is ALLOW, or the occurrence that an earlier try of the call has created is the open one no
-    more: then nothing but its row is asked for. Raises NotFound, Aborted and Precondition (another one is open)."""
+    """None: the policy is ALLOW, and nothing but its row is asked for. A repeat is answered with what an earlier try
+    has created, also where that has ended and another one is open by now. Raises NotFound, Aborted and Precondition
+    (another one is open)."""
     for _ in range(TRIES * 10):
         entry, stored = yield from read_schedule(name.key)
         entry = check_alive(name, entry)
@@ -30,13 +31,13 @@ def trigger(name: Name, request: str, world: World) -> Procedure[OpenedOccurrenc
             yield from wind_up(name.namespace, name.schedule_id, entry, stored, world)
             continue
         definition = yield from current_definition(name.namespace, name.schedule_id, entry)
+        prefix = prefix_of("trigger", entry.uid, request)
+        before = entry.overlap.triggered_as(prefix.hex())
+        if before is not None or request in entry.requests:
+            yield from finish(name.schedule_id, entry, definition, world)
+            return before
         if definition.policies.overlap is Overlap.ALLOW:
             return None
-        prefix = prefix_of("trigger", entry.uid, request)
-        if request in entry.requests:
-            yield from finish(name.schedule_id, entry, definition, world)
-            opened = entry.overlap.open
-            return opened if opened is not None and opened.prefix == prefix.hex() else None
         now_ms = world.now_ms()
         looked = yield from look(name.schedule_id, entry, definition, world)
         if looked.overlap.open is not None and definition.policies.overlap is not Overlap.REPLACE:
@@ -64,7 +65,9 @@ def _opened(entry: Schedule, prefix: bytes, definition: Definition, now_ms: int,
 
 def _with(looked: Schedule, opened: OpenedOccurrence) -> Schedule:
     """What is open, and has not ended, is ousted."""
-    return replace(looked, overlap=replace(looked.overlap, open=opened, ousted=looked.overlap.open))
+    state = looked.overlap
+    triggered = (*state.triggered, opened)[-MOST_TRIGGERED:]
+    return replace(looked, overlap=replace(state, open=opened, ousted=state.open, triggered=triggered))
 
 
 def _one_is_open(opened: OpenedOccurrence, now_ms: int) -> Precondition:

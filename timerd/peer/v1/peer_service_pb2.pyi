@@ -214,3 +214,25 @@ class ReadClockResponse(_message.Message):
     ENGINE_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     engine_time_ms: float
     def __init__(self, engine_time_ms: _Optional[float] = ...) -> None: ...
+
+class AskForEndsRequest(_message.Message):
+    __slots__ = ("instance", "digests")
+    INSTANCE_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    instance: str
+    digests: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, instance: _Optional[str] = ..., digests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class AskForEndsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class TellEndsRequest(_message.Message):
+    __slots__ = ("digests",)
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
+    digests: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, digests: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class TellEndsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

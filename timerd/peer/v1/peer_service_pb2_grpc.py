@@ -72,6 +72,16 @@ class PeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverResponse.FromString,
                 _registered_method=True)
+        self.AskForEnds = channel.unary_unary(
+                '/timerd.peer.v1.PeerService/AskForEnds',
+                request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskForEndsRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskForEndsResponse.FromString,
+                _registered_method=True)
+        self.TellEnds = channel.unary_unary(
+                '/timerd.peer.v1.PeerService/TellEnds',
+                request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.TellEndsRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.TellEndsResponse.FromString,
+                _registered_method=True)
         self.ReadClock = channel.unary_unary(
                 '/timerd.peer.v1.PeerService/ReadClock',
                 request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockRequest.SerializeToString,
@@ -134,6 +144,20 @@ class PeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AskForEnds(self, request, context):
+        """Callers wait at the asking instance for the ends of these tasks: the asked one tells it of those that it hears of.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TellEnds(self, request, context):
+        """Tasks that the told instance has asked for have ended, or may have.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadClock(self, request, context):
         """What does the asked instance's clock show?
         """
@@ -178,6 +202,16 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     servicer.HandOver,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverResponse.SerializeToString,
+            ),
+            'AskForEnds': grpc.unary_unary_rpc_method_handler(
+                    servicer.AskForEnds,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskForEndsRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskForEndsResponse.SerializeToString,
+            ),
+            'TellEnds': grpc.unary_unary_rpc_method_handler(
+                    servicer.TellEnds,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.TellEndsRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.TellEndsResponse.SerializeToString,
             ),
             'ReadClock': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadClock,
@@ -377,6 +411,60 @@ class PeerService(object):
             '/timerd.peer.v1.PeerService/HandOver',
             timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AskForEnds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.PeerService/AskForEnds',
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskForEndsRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskForEndsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TellEnds(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.PeerService/TellEnds',
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.TellEndsRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.TellEndsResponse.FromString,
             options,
             channel_credentials,
             insecure,

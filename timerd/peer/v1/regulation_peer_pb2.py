@@ -22,37 +22,52 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from timerd.v1 import regulation_service_pb2 as timerd_dot_v1_dot_regulation__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/regulation_peer.proto\x12\x0etimerd.peer.v1\"C\n\x10TellRulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\x0c\"\x13\n\x11TellRulesResponse\"B\n\x10TellLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x0c\"\x13\n\x11TellLimitResponse\";\n\tLentLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"l\n\tStatement\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x10\n\x08lease_ms\x18\x05 \x01(\x04\x12\x0c\n\x04want\x18\x06 \x01(\x04\"\x99\x01\n\rBorrowRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\x04\x12,\n\tstatement\x18\x05 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"U\n\x0e\x42orrowResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12$\n\x05grant\x18\x03 \x01(\x0b\x32\x15.timerd.peer.v1.Grant\"G\n\x05Grant\x12\x0f\n\x07permits\x18\x01 \x01(\x04\x12\x0c\n\x04most\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x10\n\x08lease_ms\x18\x04 \x01(\x04\"f\n\x0cStateRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06keeper\x18\x04 \x01(\t\"R\n\rStateResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12,\n\tstatement\x18\x02 \x01(\x0b\x32\x19.timerd.peer.v1.Statement2\xca\x02\n\x15RegulationPeerService\x12P\n\tTellRules\x12 .timerd.peer.v1.TellRulesRequest\x1a!.timerd.peer.v1.TellRulesResponse\x12P\n\tTellLimit\x12 .timerd.peer.v1.TellLimitRequest\x1a!.timerd.peer.v1.TellLimitResponse\x12G\n\x06\x42orrow\x12\x1d.timerd.peer.v1.BorrowRequest\x1a\x1e.timerd.peer.v1.BorrowResponse\x12\x44\n\x05State\x12\x1c.timerd.peer.v1.StateRequest\x1a\x1d.timerd.peer.v1.StateResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/regulation_peer.proto\x12\x0etimerd.peer.v1\x1a\"timerd/v1/regulation_service.proto\"C\n\x10TellRulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\x0c\"\x13\n\x11TellRulesResponse\"B\n\x10TellLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x0c\"\x13\n\x11TellLimitResponse\";\n\tLentLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"l\n\tStatement\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x10\n\x08lease_ms\x18\x05 \x01(\x04\x12\x0c\n\x04want\x18\x06 \x01(\x04\"\x99\x01\n\rBorrowRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\x04\x12,\n\tstatement\x18\x05 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"U\n\x0e\x42orrowResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12$\n\x05grant\x18\x03 \x01(\x0b\x32\x15.timerd.peer.v1.Grant\"G\n\x05Grant\x12\x0f\n\x07permits\x18\x01 \x01(\x04\x12\x0c\n\x04most\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x10\n\x08lease_ms\x18\x04 \x01(\x04\"f\n\x0cStateRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06keeper\x18\x04 \x01(\t\"R\n\rStateResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12,\n\tstatement\x18\x02 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"d\n\x0b\x44rawRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04want\x18\x03 \x01(\x04\x12\x0f\n\x07hold_ms\x18\x04 \x01(\x04\"I\n\x0c\x44rawResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12)\n\x05grant\x18\x02 \x01(\x0b\x32\x1a.timerd.peer.v1.TokenGrant\"@\n\nTokenGrant\x12\x0e\n\x06tokens\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x66ter_ms\x18\x02 \x01(\x04\x12\x10\n\x08\x61gain_ms\x18\x03 \x01(\x04\"B\n\x0fListKeptRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\r\"H\n\x10ListKeptResponse\x12$\n\x04keys\x18\x01 \x03(\x0b\x32\x16.timerd.v1.OrderingKey\x12\x0e\n\x06halted\x18\x02 \x01(\x04\"[\n\x11\x46indBeforeRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x14\n\x0cordering_key\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"5\n\x12\x46indBeforeResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06halted\x18\x02 \x01(\x08\x32\xb1\x04\n\x15RegulationPeerService\x12P\n\tTellRules\x12 .timerd.peer.v1.TellRulesRequest\x1a!.timerd.peer.v1.TellRulesResponse\x12P\n\tTellLimit\x12 .timerd.peer.v1.TellLimitRequest\x1a!.timerd.peer.v1.TellLimitResponse\x12G\n\x06\x42orrow\x12\x1d.timerd.peer.v1.BorrowRequest\x1a\x1e.timerd.peer.v1.BorrowResponse\x12\x44\n\x05State\x12\x1c.timerd.peer.v1.StateRequest\x1a\x1d.timerd.peer.v1.StateResponse\x12\x41\n\x04\x44raw\x12\x1b.timerd.peer.v1.DrawRequest\x1a\x1c.timerd.peer.v1.DrawResponse\x12M\n\x08ListKept\x12\x1f.timerd.peer.v1.ListKeptRequest\x1a .timerd.peer.v1.ListKeptResponse\x12S\n\nFindBefore\x12!.timerd.peer.v1.FindBeforeRequest\x1a\".timerd.peer.v1.FindBeforeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'timerd.peer.v1.regulation_peer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_TELLRULESREQUEST']._serialized_start=56
-  _globals['_TELLRULESREQUEST']._serialized_end=123
-  _globals['_TELLRULESRESPONSE']._serialized_start=125
-  _globals['_TELLRULESRESPONSE']._serialized_end=144
-  _globals['_TELLLIMITREQUEST']._serialized_start=146
-  _globals['_TELLLIMITREQUEST']._serialized_end=212
-  _globals['_TELLLIMITRESPONSE']._serialized_start=214
-  _globals['_TELLLIMITRESPONSE']._serialized_end=233
-  _globals['_LENTLIMIT']._serialized_start=235
-  _globals['_LENTLIMIT']._serialized_end=294
-  _globals['_STATEMENT']._serialized_start=296
-  _globals['_STATEMENT']._serialized_end=404
-  _globals['_BORROWREQUEST']._serialized_start=407
-  _globals['_BORROWREQUEST']._serialized_end=560
-  _globals['_BORROWRESPONSE']._serialized_start=562
-  _globals['_BORROWRESPONSE']._serialized_end=647
-  _globals['_GRANT']._serialized_start=649
-  _globals['_GRANT']._serialized_end=720
-  _globals['_STATEREQUEST']._serialized_start=722
-  _globals['_STATEREQUEST']._serialized_end=824
-  _globals['_STATERESPONSE']._serialized_start=826
-  _globals['_STATERESPONSE']._serialized_end=908
-  _globals['_REGULATIONPEERSERVICE']._serialized_start=911
-  _globals['_REGULATIONPEERSERVICE']._serialized_end=1241
+  _globals['_TELLRULESREQUEST']._serialized_start=92
+  _globals['_TELLRULESREQUEST']._serialized_end=159
+  _globals['_TELLRULESRESPONSE']._serialized_start=161
+  _globals['_TELLRULESRESPONSE']._serialized_end=180
+  _globals['_TELLLIMITREQUEST']._serialized_start=182
+  _globals['_TELLLIMITREQUEST']._serialized_end=248
+  _globals['_TELLLIMITRESPONSE']._serialized_start=250
+  _globals['_TELLLIMITRESPONSE']._serialized_end=269
+  _globals['_LENTLIMIT']._serialized_start=271
+  _globals['_LENTLIMIT']._serialized_end=330
+  _globals['_STATEMENT']._serialized_start=332
+  _globals['_STATEMENT']._serialized_end=440
+  _globals['_BORROWREQUEST']._serialized_start=443
+  _globals['_BORROWREQUEST']._serialized_end=596
+  _globals['_BORROWRESPONSE']._serialized_start=598
+  _globals['_BORROWRESPONSE']._serialized_end=683
+  _globals['_GRANT']._serialized_start=685
+  _globals['_GRANT']._serialized_end=756
+  _globals['_STATEREQUEST']._serialized_start=758
+  _globals['_STATEREQUEST']._serialized_end=860
+  _globals['_STATERESPONSE']._serialized_start=862
+  _globals['_STATERESPONSE']._serialized_end=944
+  _globals['_DRAWREQUEST']._serialized_start=946
+  _globals['_DRAWREQUEST']._serialized_end=1046
+  _globals['_DRAWRESPONSE']._serialized_start=1048
+  _globals['_DRAWRESPONSE']._serialized_end=1121
+  _globals['_TOKENGRANT']._serialized_start=1123
+  _globals['_TOKENGRANT']._serialized_end=1187
+  _globals['_LISTKEPTREQUEST']._serialized_start=1189
+  _globals['_LISTKEPTREQUEST']._serialized_end=1255
+  _globals['_LISTKEPTRESPONSE']._serialized_start=1257
+  _globals['_LISTKEPTRESPONSE']._serialized_end=1329
+  _globals['_FINDBEFOREREQUEST']._serialized_start=1331
+  _globals['_FINDBEFOREREQUEST']._serialized_end=1422
+  _globals['_FINDBEFORERESPONSE']._serialized_start=1424
+  _globals['_FINDBEFORERESPONSE']._serialized_end=1477
+  _globals['_REGULATIONPEERSERVICE']._serialized_start=1480
+  _globals['_REGULATIONPEERSERVICE']._serialized_end=2041
 # @@protoc_insertion_point(module_scope)

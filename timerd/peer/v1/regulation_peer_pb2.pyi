@@ -1,6 +1,8 @@
+from timerd.v1 import regulation_service_pb2 as _regulation_service_pb2
+from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
@@ -114,3 +116,71 @@ class StateResponse(_message.Message):
     incarnation: int
     statement: Statement
     def __init__(self, incarnation: _Optional[int] = ..., statement: _Optional[_Union[Statement, _Mapping]] = ...) -> None: ...
+
+class DrawRequest(_message.Message):
+    __slots__ = ("limit", "name", "want", "hold_ms")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    WANT_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    limit: LentLimit
+    name: str
+    want: int
+    hold_ms: int
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., name: _Optional[str] = ..., want: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
+
+class DrawResponse(_message.Message):
+    __slots__ = ("keeper", "grant")
+    KEEPER_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    keeper: str
+    grant: TokenGrant
+    def __init__(self, keeper: _Optional[str] = ..., grant: _Optional[_Union[TokenGrant, _Mapping]] = ...) -> None: ...
+
+class TokenGrant(_message.Message):
+    __slots__ = ("tokens", "after_ms", "again_ms")
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
+    tokens: int
+    after_ms: int
+    again_ms: int
+    def __init__(self, tokens: _Optional[int] = ..., after_ms: _Optional[int] = ..., again_ms: _Optional[int] = ...) -> None: ...
+
+class ListKeptRequest(_message.Message):
+    __slots__ = ("namespace", "queue", "limit")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    limit: int
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListKeptResponse(_message.Message):
+    __slots__ = ("keys", "halted")
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[_regulation_service_pb2.OrderingKey]
+    halted: int
+    def __init__(self, keys: _Optional[_Iterable[_Union[_regulation_service_pb2.OrderingKey, _Mapping]]] = ..., halted: _Optional[int] = ...) -> None: ...
+
+class FindBeforeRequest(_message.Message):
+    __slots__ = ("namespace", "queue", "ordering_key", "digest")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    ordering_key: str
+    digest: bytes
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., ordering_key: _Optional[str] = ..., digest: _Optional[bytes] = ...) -> None: ...
+
+class FindBeforeResponse(_message.Message):
+    __slots__ = ("task_id", "halted")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    halted: bool
+    def __init__(self, task_id: _Optional[str] = ..., halted: bool = ...) -> None: ...

@@ -54,6 +54,21 @@ class RegulationPeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.FromString,
                 _registered_method=True)
+        self.Draw = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/Draw',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawResponse.FromString,
+                _registered_method=True)
+        self.ListKept = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/ListKept',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptResponse.FromString,
+                _registered_method=True)
+        self.FindBefore = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/FindBefore',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.FindBeforeRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.FindBeforeResponse.FromString,
+                _registered_method=True)
 
 
 class RegulationPeerServiceServicer(object):
@@ -87,6 +102,27 @@ class RegulationPeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Draw(self, request, context):
+        """Asks the keeper of a limit for tokens of its rate.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListKept(self, request, context):
+        """Of a queue, the ordering keys that the asked instance keeps.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindBefore(self, request, context):
+        """Asks who keeps an ordering key which task of it comes before another one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegulationPeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -109,6 +145,21 @@ def add_RegulationPeerServiceServicer_to_server(servicer, server):
                     servicer.State,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.SerializeToString,
+            ),
+            'Draw': grpc.unary_unary_rpc_method_handler(
+                    servicer.Draw,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawResponse.SerializeToString,
+            ),
+            'ListKept': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListKept,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptResponse.SerializeToString,
+            ),
+            'FindBefore': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindBefore,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.FindBeforeRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.FindBeforeResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -219,6 +270,87 @@ class RegulationPeerService(object):
             '/timerd.peer.v1.RegulationPeerService/State',
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Draw(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/Draw',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListKept(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/ListKept',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindBefore(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/FindBefore',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.FindBeforeRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.FindBeforeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -26,7 +26,7 @@ from timerd.v1 import task_pb2 as timerd_dot_v1_dot_task__pb2
 from timerd.v1 import work_service_pb2 as timerd_dot_v1_dot_work__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atimerd/peer/v1/relay.proto\x12\x0etimerd.peer.v1\x1a\x14timerd/v1/task.proto\x1a\x1ctimerd/v1/work_service.proto\"\xea\x05\n\x0cRelayRequest\x12)\n\x04open\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.RelayOpenH\x00\x12-\n\x06served\x18\x02 \x01(\x0b\x32\x1b.timerd.peer.v1.QueueServedH\x00\x12.\n\x06opened\x18\x03 \x01(\x0b\x32\x1c.timerd.peer.v1.WorkerOpenedH\x00\x12\x30\n\x07granted\x18\x04 \x01(\x0b\x32\x1d.timerd.peer.v1.CreditGrantedH\x00\x12\x30\n\x07revoked\x18\x05 \x01(\x0b\x32\x1d.timerd.peer.v1.CreditRevokedH\x00\x12-\n\x06settle\x18\x06 \x01(\x0b\x32\x1b.timerd.peer.v1.RelaySettleH\x00\x12-\n\x06\x65xtend\x18\x07 \x01(\x0b\x32\x1b.timerd.peer.v1.RelayExtendH\x00\x12-\n\x06resume\x18\x08 \x01(\x0b\x32\x1b.timerd.peer.v1.RelayResumeH\x00\x12/\n\x07release\x18\t \x01(\x0b\x32\x1c.timerd.peer.v1.RelayReleaseH\x00\x12/\n\x07written\x18\n \x01(\x0b\x32\x1c.timerd.peer.v1.BytesWrittenH\x00\x12*\n\x04left\x18\x0b \x01(\x0b\x32\x1a.timerd.peer.v1.WorkerLeftH\x00\x12.\n\x07leaving\x18\x0c \x01(\x0b\x32\x1b.timerd.peer.v1.HomeLeavingH\x00\x12\x32\n\nlooked_for\x18\r \x01(\x0b\x32\x1c.timerd.peer.v1.AckLookedForH\x00\x12\x33\n\x08replaced\x18\x0e \x01(\x0b\x32\x1f.timerd.peer.v1.StreamsReplacedH\x00\x12-\n\x06report\x18\x0f \x01(\x0b\x32\x1b.timerd.peer.v1.RelayReportH\x00\x42\t\n\x07request\"\x19\n\tRelayOpen\x12\x0c\n\x04home\x18\x01 \x01(\t\"?\n\x0bQueueServed\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0e\n\x06served\x18\x03 \x01(\x08\"h\n\x0cWorkerOpened\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x10\n\x08lease_ms\x18\x03 \x01(\r\x12\x0e\n\x06stream\x18\x04 \x01(\x0c\x12\x13\n\x0bworker_name\x18\x05 \x01(\t\"5\n\x0fStreamsReplaced\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0f\n\x07streams\x18\x02 \x03(\x0c\"=\n\rCreditGranted\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\".\n\rCreditRevoked\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\"\xd9\x01\n\x0bRelaySettle\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x03 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x04 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x05 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x11\n\tnamespace\x18\x07 \x01(\t\x12%\n\x08throttle\x18\x08 \x01(\x0b\x32\x13.timerd.v1.ThrottleB\x0b\n\t_delay_ms\"C\n\x0bRelayExtend\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\"B\n\x0bRelayReport\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x11\n\tack_token\x18\x02 \x01(\x0c\x12\x10\n\x08progress\x18\x03 \x01(\t\"Z\n\x0bRelayResume\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\rholds_unknown\x18\x04 \x01(\x08\"2\n\x0cRelayRelease\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nack_tokens\x18\x02 \x01(\x0c\"2\n\x0c\x42ytesWritten\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"\x1c\n\nWorkerLeft\x12\x0e\n\x06worker\x18\x01 \x01(\x04\"\r\n\x0bHomeLeaving\"4\n\x0c\x41\x63kLookedFor\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\x0c\x12\x0f\n\x07hold_ms\x18\x02 \x01(\r\"\xae\x03\n\rRelayResponse\x12.\n\x06wanted\x18\x01 \x01(\x0b\x32\x1c.timerd.peer.v1.CreditWantedH\x00\x12/\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x1c.timerd.peer.v1.RelayDeliverH\x00\x12\x32\n\x08returned\x18\x03 \x01(\x0b\x32\x1e.timerd.peer.v1.CreditReturnedH\x00\x12/\n\x07settled\x18\x04 \x01(\x0b\x32\x1c.timerd.peer.v1.RelaySettledH\x00\x12\x31\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x1d.timerd.peer.v1.RelayExtendedH\x00\x12/\n\x07resumed\x18\x06 \x01(\x0b\x32\x1c.timerd.peer.v1.RelayResumedH\x00\x12\x30\n\x05moved\x18\x07 \x01(\x0b\x32\x1f.timerd.peer.v1.DeliveriesMovedH\x00\x12\x35\n\x0binterrupted\x18\x08 \x01(\x0b\x32\x1e.timerd.peer.v1.RelayInterruptH\x00\x42\n\n\x08response\"R\n\x0c\x43reditWanted\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\x12\x11\n\torder_key\x18\x04 \x01(\x10\"u\n\x0cRelayDeliver\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\x12\x10\n\x08response\x18\x04 \x01(\x0c\x12\x11\n\ttokens_at\x18\x05 \x01(\r\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\">\n\x0e\x43reditReturned\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\"|\n\x0cRelaySettled\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12$\n\x06states\x18\x04 \x03(\x0e\x32\x14.timerd.v1.TaskState\"/\n\rRelayExtended\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0c\n\x04lost\x18\x02 \x01(\x0c\"?\n\x0cRelayResumed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07\x61\x64opted\x18\x02 \x01(\x0c\x12\x0c\n\x04lost\x18\x03 \x01(\x0c\"5\n\x0f\x44\x65liveriesMoved\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nack_tokens\x18\x02 \x01(\x0c\"`\n\x0eRelayInterrupt\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nack_tokens\x18\x02 \x01(\x0c\x12*\n\x06reason\x18\x03 \x01(\x0e\x32\x1a.timerd.v1.InterruptReason2X\n\x0cRelayService\x12H\n\x05Relay\x12\x1c.timerd.peer.v1.RelayRequest\x1a\x1d.timerd.peer.v1.RelayResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1atimerd/peer/v1/relay.proto\x12\x0etimerd.peer.v1\x1a\x14timerd/v1/task.proto\x1a\x1ctimerd/v1/work_service.proto\"\xea\x05\n\x0cRelayRequest\x12)\n\x04open\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.RelayOpenH\x00\x12-\n\x06served\x18\x02 \x01(\x0b\x32\x1b.timerd.peer.v1.QueueServedH\x00\x12.\n\x06opened\x18\x03 \x01(\x0b\x32\x1c.timerd.peer.v1.WorkerOpenedH\x00\x12\x30\n\x07granted\x18\x04 \x01(\x0b\x32\x1d.timerd.peer.v1.CreditGrantedH\x00\x12\x30\n\x07revoked\x18\x05 \x01(\x0b\x32\x1d.timerd.peer.v1.CreditRevokedH\x00\x12-\n\x06settle\x18\x06 \x01(\x0b\x32\x1b.timerd.peer.v1.RelaySettleH\x00\x12-\n\x06\x65xtend\x18\x07 \x01(\x0b\x32\x1b.timerd.peer.v1.RelayExtendH\x00\x12-\n\x06resume\x18\x08 \x01(\x0b\x32\x1b.timerd.peer.v1.RelayResumeH\x00\x12/\n\x07release\x18\t \x01(\x0b\x32\x1c.timerd.peer.v1.RelayReleaseH\x00\x12/\n\x07written\x18\n \x01(\x0b\x32\x1c.timerd.peer.v1.BytesWrittenH\x00\x12*\n\x04left\x18\x0b \x01(\x0b\x32\x1a.timerd.peer.v1.WorkerLeftH\x00\x12.\n\x07leaving\x18\x0c \x01(\x0b\x32\x1b.timerd.peer.v1.HomeLeavingH\x00\x12\x32\n\nlooked_for\x18\r \x01(\x0b\x32\x1c.timerd.peer.v1.AckLookedForH\x00\x12\x33\n\x08replaced\x18\x0e \x01(\x0b\x32\x1f.timerd.peer.v1.StreamsReplacedH\x00\x12-\n\x06report\x18\x0f \x01(\x0b\x32\x1b.timerd.peer.v1.RelayReportH\x00\x42\t\n\x07request\"\x19\n\tRelayOpen\x12\x0c\n\x04home\x18\x01 \x01(\t\"?\n\x0bQueueServed\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0e\n\x06served\x18\x03 \x01(\x08\"h\n\x0cWorkerOpened\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x10\n\x08lease_ms\x18\x03 \x01(\r\x12\x0e\n\x06stream\x18\x04 \x01(\x0c\x12\x13\n\x0bworker_name\x18\x05 \x01(\t\"5\n\x0fStreamsReplaced\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0f\n\x07streams\x18\x02 \x03(\x0c\"=\n\rCreditGranted\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\".\n\rCreditRevoked\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\"\xd9\x01\n\x0bRelaySettle\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x03 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x04 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x05 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x06 \x01(\t\x12\x11\n\tnamespace\x18\x07 \x01(\t\x12%\n\x08throttle\x18\x08 \x01(\x0b\x32\x13.timerd.v1.ThrottleB\x0b\n\t_delay_ms\"C\n\x0bRelayExtend\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\"R\n\x0bRelayReport\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x11\n\tack_token\x18\x02 \x01(\x0c\x12\x10\n\x08progress\x18\x03 \x01(\t\x12\x0e\n\x06\x61ge_ms\x18\x04 \x01(\r\"Z\n\x0bRelayResume\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x10\n\x08sequence\x18\x02 \x01(\x04\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\rholds_unknown\x18\x04 \x01(\x08\"2\n\x0cRelayRelease\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nack_tokens\x18\x02 \x01(\x0c\"2\n\x0c\x42ytesWritten\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nsize_bytes\x18\x02 \x01(\x04\"\x1c\n\nWorkerLeft\x12\x0e\n\x06worker\x18\x01 \x01(\x04\"\r\n\x0bHomeLeaving\"4\n\x0c\x41\x63kLookedFor\x12\x13\n\x0b\x64\x65livery_id\x18\x01 \x01(\x0c\x12\x0f\n\x07hold_ms\x18\x02 \x01(\r\"\xae\x03\n\rRelayResponse\x12.\n\x06wanted\x18\x01 \x01(\x0b\x32\x1c.timerd.peer.v1.CreditWantedH\x00\x12/\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x1c.timerd.peer.v1.RelayDeliverH\x00\x12\x32\n\x08returned\x18\x03 \x01(\x0b\x32\x1e.timerd.peer.v1.CreditReturnedH\x00\x12/\n\x07settled\x18\x04 \x01(\x0b\x32\x1c.timerd.peer.v1.RelaySettledH\x00\x12\x31\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x1d.timerd.peer.v1.RelayExtendedH\x00\x12/\n\x07resumed\x18\x06 \x01(\x0b\x32\x1c.timerd.peer.v1.RelayResumedH\x00\x12\x30\n\x05moved\x18\x07 \x01(\x0b\x32\x1f.timerd.peer.v1.DeliveriesMovedH\x00\x12\x35\n\x0binterrupted\x18\x08 \x01(\x0b\x32\x1e.timerd.peer.v1.RelayInterruptH\x00\x42\n\n\x08response\"R\n\x0c\x43reditWanted\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\x12\x11\n\torder_key\x18\x04 \x01(\x10\"u\n\x0cRelayDeliver\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\x12\x10\n\x08response\x18\x04 \x01(\x0c\x12\x11\n\ttokens_at\x18\x05 \x01(\r\x12\x12\n\nsize_bytes\x18\x06 \x01(\x04\">\n\x0e\x43reditReturned\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05tasks\x18\x03 \x01(\r\"|\n\x0cRelaySettled\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12$\n\x06states\x18\x04 \x03(\x0e\x32\x14.timerd.v1.TaskState\"/\n\rRelayExtended\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0c\n\x04lost\x18\x02 \x01(\x0c\"?\n\x0cRelayResumed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07\x61\x64opted\x18\x02 \x01(\x0c\x12\x0c\n\x04lost\x18\x03 \x01(\x0c\"5\n\x0f\x44\x65liveriesMoved\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nack_tokens\x18\x02 \x01(\x0c\"`\n\x0eRelayInterrupt\x12\x0e\n\x06worker\x18\x01 \x01(\x04\x12\x12\n\nack_tokens\x18\x02 \x01(\x0c\x12*\n\x06reason\x18\x03 \x01(\x0e\x32\x1a.timerd.v1.InterruptReason2X\n\x0cRelayService\x12H\n\x05Relay\x12\x1c.timerd.peer.v1.RelayRequest\x1a\x1d.timerd.peer.v1.RelayResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,37 +52,37 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RELAYEXTEND']._serialized_start=1431
   _globals['_RELAYEXTEND']._serialized_end=1498
   _globals['_RELAYREPORT']._serialized_start=1500
-  _globals['_RELAYREPORT']._serialized_end=1566
-  _globals['_RELAYRESUME']._serialized_start=1568
-  _globals['_RELAYRESUME']._serialized_end=1658
-  _globals['_RELAYRELEASE']._serialized_start=1660
-  _globals['_RELAYRELEASE']._serialized_end=1710
-  _globals['_BYTESWRITTEN']._serialized_start=1712
-  _globals['_BYTESWRITTEN']._serialized_end=1762
-  _globals['_WORKERLEFT']._serialized_start=1764
-  _globals['_WORKERLEFT']._serialized_end=1792
-  _globals['_HOMELEAVING']._serialized_start=1794
-  _globals['_HOMELEAVING']._serialized_end=1807
-  _globals['_ACKLOOKEDFOR']._serialized_start=1809
-  _globals['_ACKLOOKEDFOR']._serialized_end=1861
-  _globals['_RELAYRESPONSE']._serialized_start=1864
-  _globals['_RELAYRESPONSE']._serialized_end=2294
-  _globals['_CREDITWANTED']._serialized_start=2296
-  _globals['_CREDITWANTED']._serialized_end=2378
-  _globals['_RELAYDELIVER']._serialized_start=2380
-  _globals['_RELAYDELIVER']._serialized_end=2497
-  _globals['_CREDITRETURNED']._serialized_start=2499
-  _globals['_CREDITRETURNED']._serialized_end=2561
-  _globals['_RELAYSETTLED']._serialized_start=2563
-  _globals['_RELAYSETTLED']._serialized_end=2687
-  _globals['_RELAYEXTENDED']._serialized_start=2689
-  _globals['_RELAYEXTENDED']._serialized_end=2736
-  _globals['_RELAYRESUMED']._serialized_start=2738
-  _globals['_RELAYRESUMED']._serialized_end=2801
-  _globals['_DELIVERIESMOVED']._serialized_start=2803
-  _globals['_DELIVERIESMOVED']._serialized_end=2856
-  _globals['_RELAYINTERRUPT']._serialized_start=2858
-  _globals['_RELAYINTERRUPT']._serialized_end=2954
-  _globals['_RELAYSERVICE']._serialized_start=2956
-  _globals['_RELAYSERVICE']._serialized_end=3044
+  _globals['_RELAYREPORT']._serialized_end=1582
+  _globals['_RELAYRESUME']._serialized_start=1584
+  _globals['_RELAYRESUME']._serialized_end=1674
+  _globals['_RELAYRELEASE']._serialized_start=1676
+  _globals['_RELAYRELEASE']._serialized_end=1726
+  _globals['_BYTESWRITTEN']._serialized_start=1728
+  _globals['_BYTESWRITTEN']._serialized_end=1778
+  _globals['_WORKERLEFT']._serialized_start=1780
+  _globals['_WORKERLEFT']._serialized_end=1808
+  _globals['_HOMELEAVING']._serialized_start=1810
+  _globals['_HOMELEAVING']._serialized_end=1823
+  _globals['_ACKLOOKEDFOR']._serialized_start=1825
+  _globals['_ACKLOOKEDFOR']._serialized_end=1877
+  _globals['_RELAYRESPONSE']._serialized_start=1880
+  _globals['_RELAYRESPONSE']._serialized_end=2310
+  _globals['_CREDITWANTED']._serialized_start=2312
+  _globals['_CREDITWANTED']._serialized_end=2394
+  _globals['_RELAYDELIVER']._serialized_start=2396
+  _globals['_RELAYDELIVER']._serialized_end=2513
+  _globals['_CREDITRETURNED']._serialized_start=2515
+  _globals['_CREDITRETURNED']._serialized_end=2577
+  _globals['_RELAYSETTLED']._serialized_start=2579
+  _globals['_RELAYSETTLED']._serialized_end=2703
+  _globals['_RELAYEXTENDED']._serialized_start=2705
+  _globals['_RELAYEXTENDED']._serialized_end=2752
+  _globals['_RELAYRESUMED']._serialized_start=2754
+  _globals['_RELAYRESUMED']._serialized_end=2817
+  _globals['_DELIVERIESMOVED']._serialized_start=2819
+  _globals['_DELIVERIESMOVED']._serialized_end=2872
+  _globals['_RELAYINTERRUPT']._serialized_start=2874
+  _globals['_RELAYINTERRUPT']._serialized_end=2970
+  _globals['_RELAYSERVICE']._serialized_start=2972
+  _globals['_RELAYSERVICE']._serialized_end=3060
 # @@protoc_insertion_point(module_scope)

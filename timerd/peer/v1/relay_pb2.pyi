@@ -129,14 +129,16 @@ class RelayExtend(_message.Message):
     def __init__(self, worker: _Optional[int] = ..., sequence: _Optional[int] = ..., ack_tokens: _Optional[bytes] = ...) -> None: ...
 
 class RelayReport(_message.Message):
-    __slots__ = ("worker", "ack_token", "progress")
+    __slots__ = ("worker", "ack_token", "progress", "age_ms")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    AGE_MS_FIELD_NUMBER: _ClassVar[int]
     worker: int
     ack_token: bytes
     progress: str
-    def __init__(self, worker: _Optional[int] = ..., ack_token: _Optional[bytes] = ..., progress: _Optional[str] = ...) -> None: ...
+    age_ms: int
+    def __init__(self, worker: _Optional[int] = ..., ack_token: _Optional[bytes] = ..., progress: _Optional[str] = ..., age_ms: _Optional[int] = ...) -> None: ...
 
 class RelayResume(_message.Message):
     __slots__ = ("worker", "sequence", "ack_tokens", "holds_unknown")

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Unpack
 
 from timerd.sdk.scheduling.batches import MAX_TASKS
 from timerd.sdk.scheduling.bulk import Bulk, BulkItem, OnProgress, batches_of
+from timerd.sdk.scheduling.calling import TaskCalls
 from timerd.sdk.scheduling.coalescing import outcomes_in, write_cancel
 from timerd.sdk.scheduling.columns import KeyColumns, Part, Tasks, batches_of_columns
 from timerd.sdk.scheduling.cycles import Cycles
@@ -20,27 +19,19 @@ from timerd.sdk.scheduling.operations import Operations
 from timerd.sdk.scheduling.queues import Queues
 from timerd.sdk.scheduling.receiving import Receiving
 from timerd.sdk.scheduling.schedules import Schedules
-from timerd.sdk.scheduling.singles import Singles
 from timerd.sdk.scheduling.watching import Watching
 from timerd.sdk.values import (
-    CallExpired,
-    CallFailed,
     CancelOutcome,
     ConflictPolicy,
-    Span,
     Task,
-    TaskInfo,
     TaskKeywords,
     TaskOptions,
-    TaskState,
-    TimerdError,
     datetime_of_ms,
     id_list,
     ms_of_timestamp,
     name,
     new_request_id,
     optional_name,
-    span_ms,
     template_of,
 )
 from timerd.v1 import timer_service_pb2 as pb
@@ -49,13 +40,9 @@ from timerd.v1 import timer_service_pb2 as pb
 TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
 MovedList = list[Moved]
-# The caller is there when the task ends, or comes back from a connection that broke.
-RESULT_KEPT_S = 60.0
-# So long the cancels of tasks whose callers are gone keep a client from being closed.
-FORSAKEN_S = 2.0
 
 
-class Client(Operations, Receiving, Singles, Watching):
+class Client(Operations, Receiving, TaskCalls, Watching):
     """A client schedules, cancels, moves, reads and receives tasks, in programs that use asyncio.
 
     Use it as `async with Client() as client:`, or call `close` in the end. It connects with its first call. All
@@ -88,11 +75,6 @@ class Client(Operations, Receiving, Singles, Watching):
     """
 
     @cached_property
-    def _forsaken(self) -> set[asyncio.Future[None]]:
-        """Cancels of tasks whose callers are gone."""
-        return set()
-
-    @cached_property
     def schedules(self) -> Schedules:
         """The schedules are what comes again: `client.schedules.create(...)` and the like."""
         return Schedules(self)
@@ -111,61 +93,6 @@ class Client(Operations, Receiving, Singles, Watching):
     def limits(self) -> Limits:
         """The limits are what queues share: `client.limits.put(...)` and the like."""
         return Limits(self)
-
-    async def call(
-        self,
-        queue: str,
-        payload: bytes | str = b"",
-        *,
-        timeout: Span = 30.0,  # noqa: ASYNC109 - it travels with the task
-        options: TaskOptions | None = None,
-        **fields: Unpack[TaskKeywords],
-    ) -> bytes | None:
-        """The call has a task handled at once, and returns what its handler has returned; None where that is nothing.
-
-        The task is stored as any other one, and goes before others of its queue only by its priority. A caller that is
-        cancelled cancels it.
-
-        Args:
-            queue: the queue whose workers receive the task.
-            payload: the bytes that the handler receives, or a text, which is sent as UTF-8. Default nothing.
-            timeout: for how long the answer is of use, a timedelta or seconds, more than 0. Then no attempt begins any
-                more, and one that is under way is over. Default 30 s.
-            options: what else the task has. Default nothing.
-            fields: the fields of `TaskOptions` as keywords; each wins over the object.
-
-        Raises:
-            CallFailed: no attempt was acknowledged, and none follows.
-            CallExpired: none was acknowledged in time.
-        """
-        span_ms(timeout, "timeout", may_be_none=False)
-        wanted: TaskKeywords = {"keep_result": RESULT_KEPT_S, **fields, "expire_after": timeout}
-        storing = asyncio.ensure_future(self.schedule(queue, payload, delay=0, options=options, **wanted))
-        try:
-            ended = await self.wait((await asyncio.shield(storing)).id, timeout=timeout)
-        except asyncio.CancelledError:
-            forsaken = asyncio.ensure_future(self._forsake(storing))
-            self._forsaken.add(forsaken)
-            forsaken.add_done_callback(self._forsaken.discard)
-            raise
-        return result_of(ended)
-
-    async def _forsake(self, storing: asyncio.Future[Task]) -> None:
-        """Nobody waits for the task any more, which may be on its way to the store."""
-        with suppress(TimerdError):
-            await self.cancel((await storing).id)
-
-    async def close(self) -> None:
-        """The call closes the client for good; calls that still wait for an answer fail.
-
-        Tasks of calls whose callers are gone are cancelled first, for up to two seconds.
-
-        Raises:
-            TimerdError: the client lives in another event loop, which is not closed (OTHER_LOOP).
-        """
-        if self._forsaken:
-            await asyncio.wait(set(self._forsaken), timeout=FORSAKEN_S)
-        await super().close()
 
     async def schedule_many(
         self,
@@ -288,15 +215,3 @@ class Client(Operations, Receiving, Singles, Watching):
         request = pb.FireNowRequest(namespace=self._namespace, request_id=own_id, task_id=name(task_id, "task_id"))
         response = await self._calls("FireNow", request, pb.FireNowResponse)
         return datetime_of_ms(ms_of_timestamp(response.fire_time))
-
-
-def result_of(ended: TaskInfo) -> bytes | None:
-    """What a call is answered with. Raises CallFailed, CallExpired."""
-    if ended.state is TaskState.ACKED:
-        return ended.result
-    if ended.state is TaskState.EXPIRED or not ended.state.is_over:
-        last = f" The last attempt failed: {ended.last_error}" if ended.last_error else ""
-        sentence = f"No handler of the queue {ended.queue!r} has acknowledged the task in time.{last}"
-        raise CallExpired(sentence, reason="CALL_EXPIRED")
-    error = f": {ended.last_error}" if ended.last_error else "."
-    raise CallFailed(f"The task ended as {ended.state.name}{error}", reason="CALL_FAILED")

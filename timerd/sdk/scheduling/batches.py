@@ -167,16 +167,25 @@ class Batch:
             return self._dues
         return [due.ms + self._request_time_ms * due.is_delay for due in self._due_list()]
 
+    def write_again(self, request: pb.ScheduleBatchRequest, namespace: str, request_id: str) -> None:
+        """With a request_id by which its caller may make it again: nothing in it depends on the time. Delays count from
+        the first try that the server gets."""
+        request.namespace, request.request_id = namespace, request_id
+        self._write_tasks(request)
+
     def write(self, request: pb.ScheduleBatchRequest, namespace: str, request_id: str | None = None) -> None:
-        """Without a request_id it gets one of its own, and says when it was made if it takes keys from other tasks.
-        With one the caller may make it again, so that what is in it does not depend on the time."""
+        """With an id that no other message has: its own, or a new one. It says when it was made, if it has delays or
+        takes keys from other tasks."""
         request.namespace = namespace
         request.request_id = request_id or new_request_id()
-        request.template.CopyFrom(self._template)
         if self._delays:
             request.request_time.CopyFrom(timestamp_of_ms(self._request_time_ms))
         elif request_id is None and (any(key for key, _ in self._items.values()) or self._is_long_past()):
             request.request_time.CopyFrom(timestamp_of_ms(self._clock()))
+        self._write_tasks(request)
+
+    def _write_tasks(self, request: pb.ScheduleBatchRequest) -> None:
+        request.template.CopyFrom(self._template)
         if self._items or 0 < self._delays < len(self._dues):
             self._write_items(request.items)
         else:

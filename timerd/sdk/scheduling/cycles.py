@@ -18,10 +18,12 @@ from timerd.sdk.values import (
     Span,
     TaskOptions,
     duration_of_ms,
+    flag,
     instant_ms,
     invalid,
     key_text,
     labels_tuple,
+    listed,
     name,
     new_request_id,
     optional_name,
@@ -188,7 +190,9 @@ class Cycles:
             request_id=_request_id(request_id),
             cycle_id=name(cycle_id, "cycle_id"),
             revision=whole_number(revision, "revision"),
-            mode=schedule_pb.RESUME_MODE_CATCH_UP if catch_up else schedule_pb.RESUME_MODE_SKIP_MISSED,
+            mode=schedule_pb.RESUME_MODE_CATCH_UP
+            if flag(catch_up, "catch_up")
+            else schedule_pb.RESUME_MODE_SKIP_MISSED,
         )
         return Cycle.of((await self._call("ResumeCycle", request, pb.ResumeCycleResponse)).cycle)
 
@@ -360,7 +364,7 @@ class Cycles:
             cycle_id=name(cycle_id, "cycle_id"),
             revision=whole_number(revision, "revision"),
             max_moved=_share(max_moved),
-            force=force,
+            force=flag(force, "force"),
         )
         return Rebalance.of(await self._call("RebalanceCycle", request, pb.RebalanceCycleResponse))
 
@@ -443,7 +447,8 @@ def _members(
     keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None, weights: Iterable[float] | None
 ) -> Iterator[tuple[str, bytes | None, float | None]]:
     """None in each place of a column that is not given."""
-    columns: list[Iterable[Any]] = [keys, *(each for each in (payloads, weights) if each is not None)]
+    given_columns = {"keys": keys, "payloads": payloads, "weights": weights}
+    columns = [listed(each, field) for field, each in given_columns.items() if each is not None]
     for row in zip_longest(*columns, fillvalue=_NONE):
         if any(each is _NONE for each in row):
             raise invalid("`payloads` and `weights` are as many as `keys`, where they are given.", "payloads")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from timerd.sdk.values import LAST_MS, TaskState, instant_ms, invalid, labels_tuple, text, timestamp_of_ms
+from timerd.sdk.values import LAST_MS, TaskState, flag, instant_ms, invalid, labels_tuple, text, timestamp_of_ms
 from timerd.v1 import timer_service_pb2 as pb
 
 
@@ -45,7 +45,7 @@ def make_purge_filter(
 ) -> pb.TaskFilter:
     """As `make_filter`. What removes all tasks has to say so."""
     task_filter = _filter(queue, states, labels)
-    if force and start is None and end is None and not task_filter.ByteSize():
+    if flag(force, "force") and start is None and end is None and not task_filter.ByteSize():
         raise invalid(
             "Nothing says which tasks to purge: give `queue`, `labels`, `start` or `end`. All tasks of the namespace "
             "are those from `start=datetime(1970, 1, 1, tzinfo=timezone.utc)` on.",

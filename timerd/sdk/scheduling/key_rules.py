@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from timerd.sdk.scheduling.queue_limits import QueueLimit, limit_message
 from timerd.sdk.values import invalid, text
@@ -11,6 +12,7 @@ from timerd.v1 import regulation_service_pb2 as pb
 
 MOST_OVERRIDES = 1_000
 LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
+_OfKey = TypeVar("_OfKey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,11 @@ class KeyRules:
 
     def to_proto(self) -> pb.KeyRules:
         """The message that says the same. Raises InvalidTask."""
-        overrides = [override_of(key, limit) for key, limit in self.overrides.items()]
-        weights = [weight_of(key, weight) for key, weight in self.weights.items()]
-        if len(overrides) > MOST_OVERRIDES:
-            raise invalid(f"`overrides` has {len(overrides):,} keys: give up to {MOST_OVERRIDES:,}.", "overrides")
+        overrides = overrides_of(self.overrides)
+        weights = [weight_of(key, weight) for key, weight in by_key(self.weights, "weights").items()]
         share = share_of(self.share)
+        if not isinstance(self.limit, KeyLimit):
+            raise invalid(f"`limit` of the keys is {self.limit!r:.60}: give a KeyLimit.", "limit")
         return pb.KeyRules(limit=self.limit.to_proto(), overrides=overrides, share=share, weights=weights)
 
 
@@ -80,14 +82,44 @@ class KeyRulesInfo:
     def of(cls, message: pb.KeyRules) -> KeyRulesInfo:
         """The info says what the message `message` says."""
         limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
-        overrides = {
-            each.limit_key: QueueLimit.of(each.limit) if each.HasField("limit") else None for each in message.overrides
-        }
-        return cls(limit, overrides, message.share, {each.limit_key: each.weight for each in message.weights})
+        return cls(
+            limit,
+            overrides_shown(message.overrides),
+            message.share,
+            {each.limit_key: each.weight for each in message.weights},
+        )
+
+
+def rules_of(keys: KeyRules) -> KeyRules:
+    """Raises InvalidTask."""
+    if not isinstance(keys, KeyRules):
+        raise invalid(f"`keys` is {keys!r:.60}: give KeyRules(...).", "keys")
+    return keys
+
+
+def by_key(given: Mapping[str, _OfKey], field_name: str) -> Mapping[str, _OfKey]:
+    """Raises InvalidTask."""
+    if not isinstance(given, Mapping):
+        raise invalid(f"`{field_name}` is {given!r:.60}: give a dict by limit key, as {{'acme': ...}}.", field_name)
+    return given
+
+
+def overrides_of(given: Mapping[str, KeyLimit]) -> list[pb.KeyOverride]:
+    """Raises InvalidTask."""
+    overrides = [override_of(key, limit) for key, limit in by_key(given, "overrides").items()]
+    if len(overrides) > MOST_OVERRIDES:
+        raise invalid(f"`overrides` has {len(overrides):,} keys: give up to {MOST_OVERRIDES:,}.", "overrides")
+    return overrides
+
+
+def overrides_shown(overrides: Iterable[pb.KeyOverride]) -> dict[str, QueueLimit | None]:
+    return {each.limit_key: QueueLimit.of(each.limit) if each.HasField("limit") else None for each in overrides}
 
 
 def override_of(key: str, limit: KeyLimit) -> pb.KeyOverride:
     """Raises InvalidTask."""
+    if not isinstance(limit, KeyLimit):
+        raise invalid(f"The limit of {key!r:.60} is {limit!r:.60}: give a KeyLimit.", "overrides")
     return pb.KeyOverride(limit_key=text(key, "limit_key"), limit=limit.to_proto())
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from timerd.sdk.scheduling.key_rules import KeyLimit, overrides_of, overrides_shown
 from timerd.sdk.scheduling.queue_infos import held_until
 from timerd.sdk.scheduling.queue_limits import QueueLimit, limit_message
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
@@ -16,6 +17,31 @@ from timerd.sdk.values import name, whole_number
 from timerd.v1 import regulation_service_pb2 as pb
 
 _SERVICE = "RegulationService"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAtLimit:
+    """A key at its limit shows a limit key that may start nothing now by a keyed limit.
+
+    Args:
+        limit_key: the key.
+        in_hand: how many of its deliveries workers have, of all queues that list the limit.
+        waiting: how many of its due tasks are in memory, of these queues.
+        next_time: when the next one may start, a datetime in UTC; None: when a worker has ended one.
+        throttled: whether it is held since a handler was throttled (`Throttled`).
+    """
+
+    limit_key: str
+    in_hand: int
+    waiting: int
+    next_time: datetime | None = None
+    throttled: bool = False
+
+    @classmethod
+    def of(cls, message: pb.KeyAtLimit) -> KeyAtLimit:
+        """The key says what the message `message` says."""
+        next_time = message.next_time.ToDatetime(UTC) if message.HasField("next_time") else None
+        return cls(message.limit_key, message.in_hand, message.waiting, next_time, message.throttled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +59,11 @@ class LimitInfo:
         next_time: when its rate allows the next start, a datetime in UTC; None: now.
         held_until: until when nothing starts by it, since a handler was throttled (`Throttled`), in UTC; None where it
             is not held.
+        keyed: whether each limit key has it for itself, over all queues that list it.
+        overrides: of a keyed limit, what some keys have in its place; None for no limit.
+        keys_at_limit: of a keyed limit, the keys that may start nothing now, those with the most due tasks first; the
+            first 100, as `get` shows them.
+        keys_at_limit_count: how many these are, of the first 10,000 keys that wait for it or are in hand.
     """
 
     name: str
@@ -43,6 +74,10 @@ class LimitInfo:
     in_hand: int = 0
     next_time: datetime | None = None
     held_until: datetime | None = None
+    keyed: bool = False
+    overrides: Mapping[str, QueueLimit | None] = field(default_factory=dict)
+    keys_at_limit: tuple[KeyAtLimit, ...] = ()
+    keys_at_limit_count: int = 0
 
     @classmethod
     def of(cls, message: pb.NamedLimit) -> LimitInfo:
@@ -58,6 +93,10 @@ class LimitInfo:
             message.in_hand,
             next_time,
             held_until(message),
+            message.keyed,
+            overrides_shown(message.overrides),
+            tuple(map(KeyAtLimit.of, message.keys_at_limit)),
+            message.keys_at_limit_count,
         )
 
 
@@ -66,8 +105,8 @@ class Limits:
 
     Clients make it, as `client.limits`. Every call may raise the errors that the class of the client names. A limit
     counts for all queues that list it together, and a change counts when the call returns. Changes raise
-    FailedPrecondition (LIMIT_IN_CLUSTER) where the server is one of a cluster and the limit has a rate, or one of its
-    instances is of an older release.
+    FailedPrecondition (LIMIT_IN_CLUSTER) where the server is one of a cluster and one of its instances is of an older
+    release, or the limit is a keyed one.
 
     Args:
         client: the client.
@@ -83,6 +122,8 @@ class Limits:
         rate: str | None = None,
         burst: int | None = None,
         max_in_hand: int | None = None,
+        keyed: bool = False,
+        overrides: Mapping[str, KeyLimit] | None = None,
         revision: int = 0,
         request_id: str | None = None,
     ) -> LimitInfo:
@@ -93,11 +134,14 @@ class Limits:
             rate: how many tasks start in a time, retries counted: "100/s", "30/m", "1000/h", "5/10s". Default any.
             burst: how many of the rate may start at once. Default what it gives in 100 ms, at least 1.
             max_in_hand: how many deliveries workers have at a time. Default any number.
+            keyed: each limit key has the limit for itself, over all queues that list it. Default all have it together.
+            overrides: of a keyed limit, in its place, of some keys, by key; up to 1,000. Default none.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
         Raises:
             Aborted: it has another revision by now.
+            FailedPrecondition: it is to be a keyed one, and a queue that lists it goes by deadlines (LIMIT_OF_KEYS).
             InvalidTask: it limits nothing, or a value is not allowed.
         """
         request = pb.PutLimitRequest(
@@ -105,6 +149,8 @@ class Limits:
             request_id=request_id_of(request_id),
             name=name(limit, "limit"),
             limit=limit_message(rate, burst, max_in_hand),
+            keyed=bool(keyed),
+            overrides=overrides_of(overrides or {}),
             revision=whole_number(revision, "revision"),
         )
         return LimitInfo.of((await self._call("PutLimit", request, pb.PutLimitResponse)).limit)

@@ -20,6 +20,7 @@ from timerd.sdk.values import (
     Span,
     TaskInfo,
     TaskState,
+    flag,
     id_list,
     new_request_id,
     span_ms,
@@ -77,10 +78,15 @@ class Lookups(Link):
         set_target(request, task_id, key)
         loop, longest_s = asyncio.get_running_loop(), inf if timeout is None else span_ms(timeout, "timeout") / 1000
         until_s = loop.time() + longest_s
-        while True:
+
+        def left_s() -> float:
+            """For how long the next try asks the server to wait."""
             wait_s = min(max(0.0, until_s - loop.time()), LONGEST_WAIT_S)
             request.timeout.FromMilliseconds(ceil(1000 * wait_s))
-            response = await self._calls("Wait", request, pb.WaitResponse, wait_s=wait_s)
+            return wait_s
+
+        while True:
+            response = await self._calls("Wait", request, pb.WaitResponse, wait_s=left_s(), again=left_s)
             if response.has_ended or loop.time() >= until_s:
                 return TaskInfo.of(response.task)
             # The key may be another task's by now.
@@ -130,7 +136,8 @@ class Lookups(Link):
     ) -> Purged:
         """The call removes tasks that have not ended and are due (see `TaskInfo.due_time`) in a range.
 
-        Without `force` it only says how many these are.
+        Without `force` it only says how many these are. What a worker has in hand is told to end, and is not tried
+        again: `with_workers` of what is returned counts it.
 
         Args:
             start: due from this instant on, a datetime with a zone. Default from the beginning.
@@ -143,7 +150,7 @@ class Lookups(Link):
         self._open()
         chosen = make_purge_filter(start, end, queue, states, labels, force=force)
         request = pb.PurgeRequest(namespace=self._namespace, filter=chosen, force=force)
-        total, dry_run = 0, not force
+        total, in_hand, dry_run = 0, 0, not force
 
         def ask() -> Coroutine[Any, Any, pb.PurgeResponse]:
             request.request_id = new_request_id()
@@ -151,9 +158,10 @@ class Lookups(Link):
 
         async for page in pages(request, ask):
             total += page.purged
+            in_hand += page.in_hand
             dry_run = page.dry_run
         purged = Purged(total)
-        purged.dry_run = dry_run
+        purged.dry_run, purged.with_workers = dry_run, in_hand
         return purged
 
     async def redrive(
@@ -252,7 +260,7 @@ class Lookups(Link):
         request = pb.ListRequest(
             namespace=self._namespace,
             filter=chosen,
-            include_payload=include_payload,
+            include_payload=flag(include_payload, "include_payload"),
             page_size=whole_number(page_size, "page_size"),
         )
         async for page in pages(request, lambda: self._calls("List", request, pb.ListResponse)):

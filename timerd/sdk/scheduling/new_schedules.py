@@ -15,8 +15,10 @@ from timerd.sdk.values import (
     TimerdError,
     duration_of_ms,
     error_of_problem,
+    flag,
     invalid,
     labels_tuple,
+    listed,
     name,
     one_of,
     payload_bytes,
@@ -28,6 +30,8 @@ from timerd.sdk.values import (
 from timerd.v1 import schedule_service_pb2 as pb
 
 MAX_SCHEDULES = 1_000
+# What is exact in JSON.
+MAX_COUNT = 1 << 53
 # Payloads are up to 64 KiB, and a server takes 16 MiB as one message.
 MAX_BYTES = 4 << 20
 _CONFLICTS = {"reject": 1, "update": 2}
@@ -109,7 +113,7 @@ def messages_of(schedules: Iterable[NewSchedule]) -> Iterator[list[pb.CreateSche
     """Each as long as a message may be. Those of a call that is made again are the same."""
     part: list[pb.CreateScheduleRequest] = []
     size_bytes = 0
-    for each in schedules:
+    for each in listed(schedules, "schedules"):
         if not isinstance(each, NewSchedule):
             raise invalid(f"`schedules` holds {each!r:.200}: give a NewSchedule each.", "schedules")
         own_bytes = each.message.ByteSize()
@@ -127,9 +131,9 @@ def policies_of(
 ) -> pb.SchedulePolicies:
     policies = pb.SchedulePolicies(
         catch_up=one_of(catch_up, "catch_up", CATCH_UP),  # type: ignore[arg-type]
-        max_count=whole_number(max_count, "max_count", 0, 1 << 53),
+        max_count=whole_number(max_count, "max_count", 0, MAX_COUNT),
         overlap=one_of(overlap, "overlap", OVERLAP),  # type: ignore[arg-type]
-        pause_on_dead=pause_on_dead,
+        pause_on_dead=flag(pause_on_dead, "pause_on_dead"),
     )
     if window is not None:
         policies.catch_up_window.CopyFrom(duration_of_ms(span_ms(window, "catch_up_window", may_be_none=False)))

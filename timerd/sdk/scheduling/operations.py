@@ -16,6 +16,7 @@ from timerd.sdk.transport import pages
 from timerd.sdk.values import (
     MAX_PAYLOAD_BYTES,
     Purged,
+    flag,
     instant_ms,
     invalid,
     name,
@@ -129,7 +130,7 @@ class Operations(Lookups):
             force: whether they are removed. Default no. With it, `queue`, `start` or `end` must be given.
         """
         self._open()
-        if force and not queue and start is None and end is None:
+        if flag(force, "force") and not queue and start is None and end is None:
             raise invalid("A purge of all dead letters is not done: give `queue`, `start` or `end`.", "queue")
         request = PurgeDeadLettersRequest(namespace=self._namespace, queue=text(queue, "queue"), force=force)
         set_range(request, start, end)
@@ -163,7 +164,7 @@ class Operations(Lookups):
             shard=shard,
             namespace=self._namespace,
             queue=text(queue, "queue"),
-            count_rows=count_rows,
+            count_rows=flag(count_rows, "count_rows"),
         )
         return await self._calls("GetPartition", request, pb.GetPartitionResponse)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from timerd.sdk.scheduling.adaptive import Adaptive
 from timerd.sdk.scheduling.key_rules import KeyRulesInfo
 from timerd.sdk.scheduling.queue_limits import QueueLimit
 from timerd.sdk.values import _WireEnum, datetime_of_ms, ms_of_timestamp
@@ -29,6 +30,20 @@ class QueueMode(_WireEnum):
     PAUSED = 2
     DRAINING = 3
     STOPPED = 4
+
+
+class QueueOrder(_WireEnum):
+    """An order says in what order due tasks of a queue are sent.
+
+    Attributes:
+        UNSPECIFIED: one of a later server, which this release does not know.
+        AGED: by how long they have waited and by priority; limit keys take turns.
+        EDF: earliest deadline first; limit keys take no turns.
+    """
+
+    UNSPECIFIED = 0
+    AGED = 1
+    EDF = 2
 
 
 class BreakerState(_WireEnum):
@@ -112,6 +127,9 @@ class QueueInfo:
         breaker_until: until when its breaker is open, in UTC; None where it is not.
         keys: how much of each limit key of it is sent; None where nobody has said that.
         ordering: what becomes of the others of an ordering key when a task of it fails.
+        order: in what order its due tasks are sent.
+        adaptive: between what bounds it is found out how many of it may be with workers, and how many may be now; None
+            where it is not.
     """
 
     name: str
@@ -128,6 +146,8 @@ class QueueInfo:
     breaker_until: datetime | None = None
     keys: KeyRulesInfo | None = None
     ordering: OnFailure = OnFailure.HOLD
+    order: QueueOrder = QueueOrder.AGED
+    adaptive: Adaptive | None = None
 
     @classmethod
     def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
@@ -138,7 +158,9 @@ class QueueInfo:
         rest = message.note, message.revision, limit, limits, silent, held_until(message), *_breaker(message)
         keys = KeyRulesInfo.of(message.keys) if message.HasField("keys") else None
         ordering = OnFailure(message.ordering) if message.ordering else OnFailure.HOLD
-        return cls(message.name, message.namespace, mode, until, *rest, keys, ordering)
+        order = QueueOrder(message.order)
+        adaptive = Adaptive.of(message.adaptive) if message.HasField("adaptive") else None
+        return cls(message.name, message.namespace, mode, until, *rest, keys, ordering, order, adaptive)
 
 
 def held_until(message: pb.Queue | pb.NamedLimit) -> datetime | None:

@@ -6,14 +6,23 @@ from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from timerd.sdk.scheduling.key_rules import KeyLimit, KeyRules
-from timerd.sdk.scheduling.queue_changes import KeyChanges, RuleChanges, names_of, ordering_of, update_request
+from timerd.sdk.scheduling.adaptive import Adaptive, adaptive_message
+from timerd.sdk.scheduling.key_rules import KeyLimit, KeyRules, rules_of
+from timerd.sdk.scheduling.queue_changes import (
+    KeyChanges,
+    RuleChanges,
+    names_of,
+    order_of,
+    ordering_of,
+    update_request,
+)
 from timerd.sdk.scheduling.queue_infos import KeyInfo, QueueInfo, QueueMode
 from timerd.sdk.scheduling.queue_limits import limit_message
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
 from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
 from timerd.sdk.transport import pages
 from timerd.sdk.values import (
+    flag,
     instant_ms,
     name,
     text,
@@ -149,8 +158,10 @@ class Queues:
         max_in_hand: int | None = None,
         limits: Iterable[str] = (),
         breaker: bool = False,
+        adaptive: Adaptive | None = None,
         keys: KeyRules | None = None,
         ordering: str | None = None,
+        order: str | None = None,
         revision: int = 0,
         request_id: str | None = None,
     ) -> QueueInfo:
@@ -164,18 +175,20 @@ class Queues:
             max_in_hand: how many deliveries workers have at a time. Default any number.
             limits: names of limits that it shares with other queues (`client.limits`), up to 8. Default none.
             breaker: whether it is left in peace for a while when half of its attempts fail. Default it is not.
+            adaptive: between what bounds it is found out how many may be with workers at a time. Default it is not.
             keys: how much of each limit key is sent. Default the keys take turns, each with up to a half of what is in
                 hand.
             ordering: what becomes of the others of an ordering key when a task of it fails: "hold", "halt" or "pass"
                 (`OnFailure`). Default as it is.
+            order: in what order due tasks are sent: "aged", or "edf", the earliest deadline first (`QueueOrder`).
+                Default as it is.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
         Raises:
             Aborted: it has another revision by now.
             FailedPrecondition: nobody has put a limit that it lists (LIMIT_UNKNOWN), or the server is one of a cluster
-                and a rate or rules of keys are given, or one of its instances is of an older release
-                (LIMIT_IN_CLUSTER).
+                and rules of keys are given, or one of its instances is of an older release (LIMIT_IN_CLUSTER).
         """
         request = pb.PutQueueRequest(
             namespace=self._open(),
@@ -184,13 +197,16 @@ class Queues:
             revision=whole_number(revision, "revision"),
             limits=names_of(limits),
             ordering=ordering_of(ordering),
+            order=order_of(order),
         )
         if (rate, burst, max_in_hand) != (None, None, None):
             request.limit.CopyFrom(limit_message(rate, burst, max_in_hand))
-        if breaker:
+        if flag(breaker, "breaker"):
             request.breaker.SetInParent()
+        if adaptive is not None:
+            request.adaptive.CopyFrom(adaptive_message(adaptive))
         if keys is not None:
-            request.keys.CopyFrom(keys.to_proto())
+            request.keys.CopyFrom(rules_of(keys).to_proto())
         return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
 
     async def update(
@@ -202,6 +218,7 @@ class Queues:
         max_in_hand: int | None = None,
         limits: Iterable[str] | None = None,
         breaker: bool | None = None,
+        adaptive: Adaptive | None = None,
         key_rate: str | None = None,
         key_burst: int | None = None,
         key_max_in_hand: int | None = None,
@@ -209,6 +226,7 @@ class Queues:
         key_limits: Mapping[str, KeyLimit | None] | None = None,
         key_weights: Mapping[str, float | None] | None = None,
         ordering: str | None = None,
+        order: str | None = None,
         clear: Iterable[str] = (),
         revision: int = 0,
         request_id: str | None = None,
@@ -222,6 +240,7 @@ class Queues:
             max_in_hand: as for `put`.
             limits: the names of all limits that it shares from now on.
             breaker: whether it has one.
+            adaptive: as for `put`, all of it.
             key_rate: of each limit key, as `rate`.
             key_burst: of each limit key, as `burst`.
             key_max_in_hand: of each limit key, as `max_in_hand`.
@@ -231,6 +250,7 @@ class Queues:
             key_weights: how many turns some keys have for one of the others, by key: 0.01 to 100, None for one. Other
                 keys keep theirs.
             ordering: as for `put`.
+            order: as for `put`.
             clear: what it has no more, by the names of the keywords above; "keys" is all that is said of limit keys.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
@@ -240,7 +260,9 @@ class Queues:
             FailedPrecondition: as for `put`.
         """
         of_keys = KeyChanges(key_rate, key_burst, key_max_in_hand, key_share, key_limits, key_weights)
-        request = update_request(RuleChanges(rate, burst, max_in_hand, limits, breaker, ordering), of_keys, clear)
+        request = update_request(
+            RuleChanges(rate, burst, max_in_hand, limits, breaker, adaptive, ordering, order), of_keys, clear
+        )
         request.namespace, request.queue = self._open(), name(queue, "queue")
         request.request_id, request.revision = request_id_of(request_id), whole_number(revision, "revision")
         return QueueInfo.of((await self._call("UpdateQueue", request, pb.UpdateQueueResponse)).queue)

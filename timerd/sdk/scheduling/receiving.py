@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from timerd.sdk.scheduling.link import Link
 from timerd.sdk.values import (
+    ENDED_CONTENT,
+    EndedTask,
     InterruptReason,
     Occurrence,
     OrderFence,
@@ -18,6 +20,7 @@ from timerd.sdk.values import (
     Span,
     TaskResult,
     TaskState,
+    check_one_held,
     datetime_of_ms,
     duration_of_ms,
     invalid,
@@ -63,6 +66,7 @@ class ReceivedTask:
         keep_result: for how long the result that `finish` is given is kept; None where it is not.
         ordering_key: tasks of the queue with the same one are delivered one at a time; empty: the task has none.
         order_fence: grows along all starts of its ordering key; None where it has none.
+        stall_timeout: for how long no progress may be said (`extend`); None: for any time.
     """
 
     payload: bytes
@@ -88,6 +92,7 @@ class ReceivedTask:
     keep_result: timedelta | None = None
     ordering_key: str = ""
     order_fence: OrderFence | None = None
+    stall_timeout: timedelta | None = None
 
     @classmethod
     def of(cls, task: pb.ReceivedTask) -> ReceivedTask:
@@ -116,7 +121,13 @@ class ReceivedTask:
             task.keep_result.ToTimedelta() if task.HasField("keep_result") else None,
             task.ordering_key,
             OrderFence.of(task.order_fence) if task.order_fence else None,
+            task.stall_timeout.ToTimedelta() if task.HasField("stall_timeout") else None,
         )
+
+    @property
+    def ended(self) -> EndedTask | None:
+        """The ended task is the one whose end made this task (`on_end`); None where no end did."""
+        return EndedTask.of_payload(self.payload) if self.content_type == ENDED_CONTENT else None
 
 
 class Extended(set[str]):
@@ -135,13 +146,20 @@ class Extended(set[str]):
 class Receiving(Link):
     """The part of `Client` that needs the role `work`."""
 
-    async def receive(self, queue: str, *, max: int = 10, wait: Span = 20.0, lease: Span = 30.0) -> list[ReceivedTask]:
+    async def receive(
+        self,
+        queue: str | Sequence[str],
+        *,
+        max: int = 10,
+        wait: Span = 20.0,
+        lease: Span = 30.0,
+    ) -> list[ReceivedTask]:
         """The call waits until tasks of a queue are due, and returns some of them; none where nothing was due in time.
 
         Call `finish` with each of them within the lease. What is not finished goes to another worker.
 
         Args:
-            queue: the queue.
+            queue: the queue. Of several the tasks of the greatest score come first, as in the slots of a pool.
             max: how many are returned at most, 1 to 1,000. Default 10.
             wait: how long to wait where nothing is due, a timedelta or seconds, up to 60 s. Default 20 s.
             lease: how long a task stays with this program, a timedelta or seconds, 1 s to 1 h. Default 30 s.
@@ -150,7 +168,8 @@ class Receiving(Link):
         wait_ms = span_ms(wait, "wait", most=LONGEST_WAIT)
         request = pb.ReceiveRequest(
             namespace=self._namespace,
-            queue=text(queue, "queue"),
+            queue=text(queue, "queue") if isinstance(queue, str) else "",
+            queues=() if isinstance(queue, str) else [text(each, "queue") for each in queue],
             max_tasks=whole_number(max, "max", 1, MOST_TASKS),
             wait=duration_of_ms(wait_ms),
             lease=duration_of_ms(span_ms(lease, "lease", most=LONGEST_LEASE)),
@@ -167,6 +186,7 @@ class Receiving(Link):
         error: str = "",
         result: bytes | str | TaskResult | None = None,
         limit: str = "",
+        by_key: bool = False,
     ) -> dict[str, TaskState]:
         """The call says what became of received tasks, and returns when that is on stable storage.
 
@@ -184,10 +204,12 @@ class Receiving(Link):
             result: of "ack", what each of them has come to, for who waits for it; of tasks without `keep_result` it is
                 not kept. Default nothing.
             limit: of "throttled", the name of a limit that the queue lists. Default the queue itself.
+            by_key: of "throttled", what has the limit key of the task is held, and not the queue. Default not.
         """
         self._open()
         if action not in _ACTIONS:
             raise invalid(f"action is {action!r}: use one of {', '.join(map(repr, _ACTIONS))}.", "action")
+        check_one_held(text(limit, "limit"), by_key=by_key)
         refused: dict[str, TaskState] = {}
         for part in _parts(tasks):
             request = pb.FinishRequest(
@@ -202,7 +224,7 @@ class Receiving(Link):
                 request.result.CopyFrom(TaskResult.of(result).to_proto())
                 request.keep_result.FromTimedelta(kept_for)
             if action == "throttled":
-                request.throttle.CopyFrom(pb.Throttle(limit=text(limit, "limit"), after=request.delay))
+                request.throttle.CopyFrom(pb.Throttle(limit=limit, after=request.delay, by_key=by_key))
             response = await self._calls("Finish", request, pb.FinishResponse, SERVICE)
             refused |= {part[each.index].delivery_id: TaskState(each.state) for each in response.refused}
         return refused

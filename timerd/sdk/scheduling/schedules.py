@@ -8,7 +8,7 @@ from itertools import count as counted
 from typing import Any, TypeVar, Unpack
 
 from timerd.sdk.scheduling.backfills import ScheduleBackfills
-from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult, messages_of, policies_of
+from timerd.sdk.scheduling.new_schedules import MAX_COUNT, NewSchedule, ScheduleResult, messages_of, policies_of
 from timerd.sdk.scheduling.schedule_link import request_id_of
 from timerd.sdk.scheduling.sync_twin import blocking, iterating
 from timerd.sdk.transport import Calls, pages
@@ -21,8 +21,11 @@ from timerd.sdk.values import (
     SpecKeywords,
     TaskOptions,
     Upcoming,
+    flag,
     instant_ms,
+    invalid,
     labels_tuple,
+    listed,
     name,
     one_of,
     payload_bytes,
@@ -40,6 +43,7 @@ Instants = list[Upcoming]
 Results = list[ScheduleResult]
 # Schedules of a list that are asked for at a time.
 _LISTED_TOGETHER = 500
+_CHANGES = "`queue`, `payload`, `labels`, `catch_up`, `max_count`, `overlap`, `pause_on_dead`"
 
 
 class Opened:
@@ -87,7 +91,7 @@ class Schedules(ScheduleBackfills):
             payload: what the handler receives, bytes or a text; up to 64 KiB.
             catch_up: what becomes of instants that are over when they are looked at: "latest" (one task, for the last
                 of them; the default), "all", or "none" (none that is more than a minute over). A task that waits for
-                a worker for too long follows it as well: it expires at the next instant (latest), after
+                a worker for too long follows it as well: it expires when the next instant fires (latest), after
                 `catch_up_window` (all), or after a minute (none).
             catch_up_window: of "all", what is over for longer is missed, a timedelta or seconds. Default no limit.
             max_count: the schedule is done after so many tasks. Default 0, any number.
@@ -172,7 +176,7 @@ class Schedules(ScheduleBackfills):
         request = pb.ListSchedulesRequest(
             namespace=self._open(),
             labels=dict(labels_tuple(labels)),
-            states=[int(state) for state in states],  # type: ignore[misc]
+            states=[int(state) for state in listed(states, "states")],  # type: ignore[misc]
             zone=text(zone, "zone"),
             prefix=text(prefix, "prefix"),
             page_size=_LISTED_TOGETHER,
@@ -219,7 +223,7 @@ class Schedules(ScheduleBackfills):
         payload: bytes | str | None = None,
         catch_up: str | None = None,
         catch_up_window: Span | None = None,
-        max_count: int = 0,
+        max_count: int | None = None,
         overlap: str | None = None,
         pause_on_dead: bool | None = None,
         labels: Mapping[str, str] | None = None,
@@ -236,9 +240,9 @@ class Schedules(ScheduleBackfills):
             schedule_id: the id of the schedule.
             queue: another queue, and with it the `options` of its tasks.
             payload: another payload.
-            catch_up: another policy, and with it `catch_up_window` and `max_count`.
-            catch_up_window: as for `create`.
-            max_count: as for `create`.
+            catch_up: another policy, and with it `catch_up_window`.
+            catch_up_window: as for `create`, given with `catch_up`.
+            max_count: another number of tasks, from the first one on; 0 for any number.
             overlap: another policy of overlaps. It holds for tasks that are created from now on.
             pause_on_dead: as for `create`.
             labels: other labels of the schedule.
@@ -250,6 +254,7 @@ class Schedules(ScheduleBackfills):
         Raises:
             NotFound: there is no such schedule.
             Aborted: it has another revision by now.
+            InvalidTask: nothing is given that could change.
         """
         request = pb.UpdateScheduleRequest(
             namespace=self._open(),
@@ -262,6 +267,8 @@ class Schedules(ScheduleBackfills):
         if when:
             request.spec.CopyFrom(spec_of("update", when))
             paths = [*paths, "spec"]
+        if not paths:
+            raise invalid(f"The call says nothing that could change: give {_CHANGES} or when it comes.", "update_mask")
         request.update_mask.paths.extend(paths)
         return Schedule.of((await self._call("UpdateSchedule", request, pb.UpdateScheduleResponse)).change.schedule)
 
@@ -318,7 +325,7 @@ class Schedules(ScheduleBackfills):
             request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
-            mode=pb.RESUME_MODE_CATCH_UP if catch_up else pb.RESUME_MODE_SKIP_MISSED,
+            mode=pb.RESUME_MODE_CATCH_UP if flag(catch_up, "catch_up") else pb.RESUME_MODE_SKIP_MISSED,
         )
         return Schedule.of((await self._call("ResumeSchedule", request, pb.ResumeScheduleResponse)).change.schedule)
 
@@ -339,7 +346,7 @@ class Schedules(ScheduleBackfills):
             FailedPrecondition: `cancel_open` with `overlap` "allow", under which no schedule knows what is open.
         """
         request = pb.DeleteScheduleRequest(
-            cancel_open=cancel_open,
+            cancel_open=flag(cancel_open, "cancel_open"),
             namespace=self._open(),
             request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
@@ -369,8 +376,8 @@ class Schedules(ScheduleBackfills):
         request = pb.PruneSchedulesRequest(
             namespace=self._open(),
             labels=dict(labels_tuple(labels)),
-            keep=[name(each, "keep") for each in keep],
-            force=force,
+            keep=[name(each, "keep") for each in listed(keep, "keep")],
+            force=flag(force, "force"),
         )
         call, numbers = request_id_of(request_id), counted(0)
 
@@ -442,20 +449,25 @@ def _policy_edits(
     request: pb.UpdateScheduleRequest,
     catch_up: str | None,
     window: Span | None,
-    max_count: int,
+    max_count: int | None,
     overlap: str | None,
     pause_on_dead: bool | None,
 ) -> Sequence[str]:
-    """As `_edits`. Those of overlaps change by themselves: with the others they are as they were."""
+    """As `_edits`. Each changes by itself, but for the window, which belongs to what is caught up."""
     paths = []
     if catch_up is not None:
-        request.policies.CopyFrom(policies_of(catch_up, window, max_count, "allow", pause_on_dead=False))
-        paths += ["policies.catch_up", "policies.max_count"]
+        request.policies.CopyFrom(policies_of(catch_up, window, 0, "allow", pause_on_dead=False))
+        paths.append("policies.catch_up")
+    elif window is not None:
+        raise invalid("`catch_up_window` belongs to a policy: give `catch_up` with it.", "catch_up_window")
+    if max_count is not None:
+        request.policies.max_count = whole_number(max_count, "max_count", 0, MAX_COUNT)
+        paths.append("policies.max_count")
     if overlap is not None:
         request.policies.overlap = one_of(overlap, "overlap", OVERLAP)  # type: ignore[assignment]
         paths.append("policies.overlap")
     if pause_on_dead is not None:
-        request.policies.pause_on_dead = pause_on_dead
+        request.policies.pause_on_dead = flag(pause_on_dead, "pause_on_dead")
         paths.append("policies.pause_on_dead")
     return paths
 
@@ -472,6 +484,8 @@ def _edits(
     if queue is not None:
         request.template.CopyFrom(template_of("update", queue, options, {}).to_proto())
         paths.append("template")
+    elif options is not None:
+        raise invalid("`options` are of the tasks of a queue: give `queue` with them.", "options")
     if payload is not None:
         request.payload = payload_bytes(payload)
         paths.append("payload")

@@ -60,18 +60,18 @@ class Singles(Link):
     ) -> Task:
         """The call stores one task, and returns it when it is on stable storage. Give either `at` or `delay`.
 
-        To repeat a call in another process, give it a `key`, or a `request_id` and an `at`.
+        To repeat a call in another process, give it a `key`, or a `request_id`.
 
         Args:
             queue: the queue whose workers receive the task; 1 to 128 characters of A-Z a-z 0-9 . _ - / :.
             payload: the bytes that the handler receives, or a text, which is sent as UTF-8; up to 64 KiB by default.
             at: the fire time, a datetime with a zone, up to 100 years ahead; one that has passed fires at once.
-            delay: the time from now to the fire time, a timedelta or seconds.
+            delay: the time to the fire time, a timedelta or seconds, from now; by `request_id` from the first call.
             key: a name of your own, unique in the namespace; up to 256 characters. Default none.
             on_conflict: what happens where the key is in use: a `ConflictPolicy`, or "keep", "replace" or "reject".
                 Default reject. With "keep" the task returned is the one that has the key, its outcome `KEPT`.
-            request_id: a name of this call, by which a repeat is known for 24 h; up to 128 characters. Default a new
-                one.
+            request_id: a name of this call, by which a repeat is known for 24 h; up to 128 characters. The trace that
+                the caller is in does not travel with it. Default a new one.
             options: what the task has beside payload, time and key. Default nothing.
             fields: the fields of `TaskOptions` as keywords; each wins over the object.
 
@@ -81,7 +81,10 @@ class Singles(Link):
         """
         self._open()
         body, due = payload_bytes(payload), due_of(at, delay)
-        template = self._traced(template_of("schedule", queue, options, fields, on_conflict))
+        template = template_of("schedule", queue, options, fields, on_conflict)
+        if request_id is None:
+            # A repeat is made in another trace, and would be another call by it.
+            template = self._traced(template)
         if optional_name(key, "key") is None:
             template = template._replace(on_conflict=ConflictPolicy.UNSPECIFIED)
         if key is None and optional_name(request_id, "request_id") is None:
@@ -101,7 +104,10 @@ class Singles(Link):
         else:
             batch.add(body, due)
         try:
-            batch.write(request.schedule, self._namespace, request_id)
+            if request_id is None:
+                batch.write(request.schedule, self._namespace)
+            else:
+                batch.write_again(request.schedule, self._namespace, request_id)
         except (TypeError, ValueError) as wrong:
             raise not_sendable(wrong) from None
         answered = batch.read((await self._session.call(request)).schedule)
@@ -173,7 +179,7 @@ class Singles(Link):
             task_id: the id of the task. Default none.
             key: the key of the task. Default none.
             at: the new fire time, a datetime with a zone; one that has passed fires at once.
-            delay: the time from now to the new fire time, a timedelta or seconds.
+            delay: the time to the new fire time, a timedelta or seconds, from now; by `request_id` from the first call.
             request_id: a name of this call, by which a repeat is known for 24 h. Default a new one.
 
         Raises:
@@ -193,8 +199,8 @@ class Singles(Link):
             move.delay.CopyFrom(duration_of_ms(due.ms))
         else:
             move.fire_time.CopyFrom(timestamp_of_ms(due.ms))
-        if due.is_delay or request_id is None:
-            # With a request_id of its caller's, and an instant, the call may be made again with the same content.
+        if request_id is None:
+            # With a request_id of its caller's the call may be made again with the same content.
             move.request_time.CopyFrom(timestamp_of_ms(self._clock()))
         response = await self._session.call(request)
         return datetime_of_ms(ms_of_timestamp(response.reschedule.fire_time))

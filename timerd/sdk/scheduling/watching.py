@@ -39,6 +39,7 @@ class DeliveryEventKind(_WireEnum):
         DEAD: the attempt is over, and none follows: the task is a dead letter.
         EXPIRED: the attempt is over, and another one could not begin before the task expires.
         GIVEN_BACK: its worker gave it back as it was, and it is sent again.
+        CANCELLED: the attempt is over, and none follows: the task was cancelled or purged meanwhile.
     """
 
     UNSPECIFIED = 0
@@ -48,6 +49,7 @@ class DeliveryEventKind(_WireEnum):
     DEAD = 4
     EXPIRED = 5
     GIVEN_BACK = 6
+    CANCELLED = 7
 
 
 @dataclass(frozen=True, slots=True)

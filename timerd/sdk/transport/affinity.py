@@ -11,6 +11,11 @@ import asyncio
 import os
 import select
 import socket
+import sys
+import threading
+import weakref
+
+import grpc.aio
 
 from timerd.sdk.values import TimerdError
 
@@ -23,6 +28,11 @@ class Process:
 
     def __init__(self) -> None:
         self._used_in: int | None = None
+        self._channels: weakref.WeakSet[grpc.aio.Channel] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._held: list[list[grpc.aio.Channel]] = []
+        if sys.platform != "win32":
+            os.register_at_fork(before=self._hold, after_in_parent=self._release, after_in_child=self._lock.release)
 
     def enter(self) -> None:
         """Before a channel is opened. Raises TimerdError."""
@@ -31,6 +41,25 @@ class Process:
             self._used_in = os.getpid()
         elif self._used_in != os.getpid():
             raise forked()
+
+    def own(self, channel: grpc.aio.Channel) -> grpc.aio.Channel:
+        """Keeps it from being freed in a forked child, also when nobody has it any more.
+
+        The last channel that is freed waits for a thread of gRPC, which the child does not have: the garbage
+        collection that meets it there would never end.
+        """
+        with self._lock:
+            self._channels.add(channel)
+        return channel
+
+    def _hold(self) -> None:
+        # Until it is forked: a lock that another thread has just then would never be free in the child.
+        self._lock.acquire()
+        self._held.append(list(self._channels))
+
+    def _release(self) -> None:
+        self._held.pop()
+        self._lock.release()
 
 
 PROCESS = Process()

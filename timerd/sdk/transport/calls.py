@@ -60,8 +60,11 @@ class Calls:
         response_type: type[AnyReply],
         service: str = "TimerService",
         wait_s: float = 0.0,
+        again: Callable[[], object] = lambda: None,
+        beyond_s: float | None = None,
     ) -> AnyReply:
-        """`wait_s`: how long the server may wait before it answers."""
+        """`wait_s`: how long the server may wait before it answers. `again`: may change before each further try what is
+        no part of a repeat. `beyond_s`: for how long it is tried beyond `wait_s`; None: as all calls are."""
         call: Any = self._channel.unary_unary(
             f"/timerd.v1.{service}/{method}",
             request_serializer=None,
@@ -69,7 +72,8 @@ class Calls:
         )
         data = sendable(request.SerializeToString(deterministic=True))
         loop, backoff, uncertain = asyncio.get_running_loop(), Backoff(), False
-        deadline_s = loop.time() + self._timeout_s + wait_s
+        timeout_s = self._timeout_s if beyond_s is None else beyond_s
+        deadline_s = loop.time() + timeout_s + wait_s
         while True:
             try:
                 return await call(data, timeout=max(0.001, deadline_s - loop.time()))  # type: ignore[no-any-return]
@@ -85,8 +89,10 @@ class Calls:
             pause_s = max(error.retry_after or 0.0, backoff.next_s())
             if pause_s >= deadline_s - loop.time():
                 say = unanswered if method in READS else timed_out
-                raise say(error, uncertain, self._timeout_s, self._target)
+                raise say(error, uncertain, timeout_s + wait_s if beyond_s is not None else timeout_s, self._target)
             await asyncio.sleep(pause_s)
+            again()
+            data = sendable(request.SerializeToString(deterministic=True))
 
     async def stream(
         self, method: str, request: Message, response_type: type[AnyReply]

@@ -61,10 +61,10 @@ class Connection:
         # By name, because gRPC takes the first of two: what the caller wants comes last here.
         options = list(dict([*OPTIONS, *self._local_options(), *given.channel_options]).items())
         if not given.has_tls:
-            return grpc.aio.insecure_channel(self.target, options=options)
+            return PROCESS.own(grpc.aio.insecure_channel(self.target, options=options))
         credentials = channel_credentials(given.ca_file, given.cert_file, given.key_file)
         shown = with_token(credentials, given.token, given.token_file)
-        return grpc.aio.secure_channel(self.target, shown, options=options)
+        return PROCESS.own(grpc.aio.secure_channel(self.target, shown, options=options))
 
     def _local_options(self) -> list[tuple[str, str | int]]:
         options: list[tuple[str, str | int]] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from timerd.sdk.transport.addresses import DEFAULT_TARGET
-from timerd.sdk.values import Clock, Span, Traces, check_keywords
+from timerd.sdk.values import Clock, Span, Traces, check_keywords, flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,6 @@ def connect_options(
 ) -> ConnectOptions:
     """What a user gave to `call`. Raises TypeError for a keyword that is not allowed there."""
     check_keywords(call, keywords, allowed)
-    if isinstance(target, ConnectOptions):
-        return replace(target, **keywords)
-    return ConnectOptions(target, **keywords)
+    given = replace(target, **keywords) if isinstance(target, ConnectOptions) else ConnectOptions(target, **keywords)
+    flag(given.tls, "tls")
+    return given

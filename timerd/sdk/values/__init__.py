@@ -4,9 +4,12 @@ from timerd.sdk.values.attempts import Attempt, AttemptEnd
 from timerd.sdk.values.checks import (
     MAX_PAYLOAD_BYTES,
     check_keywords,
+    check_one_held,
+    flag,
     id_list,
     invalid,
     labels_tuple,
+    listed,
     name,
     optional_name,
     payload_bytes,
@@ -15,6 +18,7 @@ from timerd.sdk.values.checks import (
     whole_number,
 )
 from timerd.sdk.values.deliveries import DeliveredBatch, Delivery, message_of, report_of
+from timerd.sdk.values.ended_tasks import ENDED_CONTENT, EndedTask
 from timerd.sdk.values.errors import (
     Aborted,
     AccessDenied,
@@ -44,7 +48,7 @@ from timerd.sdk.values.ids import Composer, encode_id, new_request_id
 from timerd.sdk.values.interruptions import Interrupted, Interruption, InterruptReason
 from timerd.sdk.values.order_fences import OrderFence
 from timerd.sdk.values.progress import Progress
-from timerd.sdk.values.results import TaskResult
+from timerd.sdk.values.results import InvalidResult, TaskResult, unkept
 from timerd.sdk.values.schedule_values import (
     CATCH_UP,
     OVERLAP,
@@ -131,7 +135,10 @@ __all__ = [
     "InterruptReason",
     "Interrupted",
     "Interruption",
+    "InvalidResult",
     "InvalidTask",
+    "ENDED_CONTENT",
+    "EndedTask",
     "Item",
     "ItemOutcome",
     "LAST_MS",
@@ -176,6 +183,8 @@ __all__ = [
     "WaitsFor",
     "_WireEnum",
     "check_keywords",
+    "check_one_held",
+    "flag",
     "client_is_closed",
     "closed",
     "datetime_of_ms",
@@ -192,6 +201,7 @@ __all__ = [
     "is_retryable",
     "key_text",
     "labels_tuple",
+    "listed",
     "message_of",
     "ms_clock",
     "ms_of_timestamp",
@@ -214,5 +224,6 @@ __all__ = [
     "timed_out",
     "timestamp_of_ms",
     "unanswered",
+    "unkept",
     "whole_number",
 ]

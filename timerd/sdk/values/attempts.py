@@ -21,6 +21,7 @@ class AttemptEnd(_WireEnum):
         LEASE_ENDED: its worker did not extend the lease.
         WORKER_LOST: its worker went away and did not come back in time.
         GIVEN_BACK: its worker stopped before it had begun.
+        STALLED: its handler had said no progress for the stall timeout of the task.
     """
 
     UNSPECIFIED = 0
@@ -30,6 +31,7 @@ class AttemptEnd(_WireEnum):
     LEASE_ENDED = 4
     WORKER_LOST = 5
     GIVEN_BACK = 6
+    STALLED = 7
 
 
 @dataclass(frozen=True, slots=True)

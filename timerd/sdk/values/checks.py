@@ -7,6 +7,7 @@ to judge: it may allow more one day.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from typing import Any
 
 from timerd.sdk.values.errors import InvalidTask
 
@@ -65,6 +66,13 @@ def id_list(given: object, field: str = "task_ids") -> list[str]:
     return [each and name(each, f"{field}[{index}]") for index, each in enumerate(given)]
 
 
+def listed(given: object, field: str) -> Iterable[Any]:
+    """Several of something. A text by itself would be taken for its characters."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise invalid(f"`{field}` is {given!r:.200}: give a list of them.", field)
+    return given
+
+
 def labels_tuple(labels: object) -> tuple[tuple[str, str], ...]:
     """Sorted, so that equal labels are equal."""
     if labels is None:
@@ -85,6 +93,13 @@ def labels_tuple(labels: object) -> tuple[tuple[str, str], ...]:
 def whole_number(value: object, field: str, least: int = 0, most: int = (1 << 31) - 1) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
         raise invalid(f"`{field}` is {value!r:.200}; give a whole number from {least} to {most:,}.", field)
+    return value
+
+
+def flag(value: object, field: str) -> bool:
+    """Yes or no: a text such as "no" would be a yes."""
+    if not isinstance(value, bool):
+        raise invalid(f"`{field}` is {value!r:.200}; give True or False.", field)
     return value
 
 
@@ -126,3 +141,12 @@ def sendable(message: bytes) -> bytes:
             "MESSAGE_TOO_LARGE",
         )
     return message
+
+
+def check_one_held(limit: str, *, by_key: bool) -> None:
+    """Of who was throttled. Raises InvalidTask."""
+    if flag(by_key, "by_key") and limit:
+        raise invalid(
+            f"`limit` ({limit!r}) is of all that list it, and `by_key` is of one limit key: give the one or the other.",
+            "by_key",
+        )

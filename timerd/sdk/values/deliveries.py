@@ -13,6 +13,7 @@ from itertools import accumulate
 from math import inf
 from time import monotonic
 
+from timerd.sdk.values.ended_tasks import ENDED_CONTENT, EndedTask
 from timerd.sdk.values.ids import encode_id
 from timerd.sdk.values.interruptions import Interruption, InterruptReason
 from timerd.sdk.values.order_fences import OrderFence
@@ -41,16 +42,34 @@ class DeliveredBatch:
         self.token_bytes = len(self.ack_tokens) // max(1, len(self.fire_at_ms))
         self.payloads = message.payloads
         self.lost = lost
-        # By ack token, from any thread.
-        self.report = report
+        self._report = report
+        # By ack token: when their handlers have said something last.
+        self._said_s: dict[bytes, float] = {}
         # By `time.monotonic`. A server that does not say how long an attempt may take ends it by itself.
-        self._received_s = monotonic()
-        self.attempt_ends_s = self._received_s + (message.attempt_timeout_ms / 1000 or inf)
+        self.received_s = monotonic()
+        self.attempt_ends_s = self.received_s + (message.attempt_timeout_ms / 1000 or inf)
         self._message = message
+        # For how long the handler of each may be silent. None: each of them for any time.
+        self.stalls_s = self._stalls_s() if any(each.stall_timeout_ms for each in message.templates) else None
         self._interruptions: dict[int, Interruption] = {}
 
     def __len__(self) -> int:
         return len(self.fire_at_ms)
+
+    def _stalls_s(self) -> list[float]:
+        each_s = [each.stall_timeout_ms / 1000 or inf for each in self._message.templates]
+        return [each_s[kind] for kind in self._template_index] if self._template_index else each_s[:1] * len(self)
+
+    def report(self, token: bytes, progress: Progress) -> None:
+        """What a handler says of its progress; from any thread."""
+        self._said_s[token] = monotonic()
+        self._report(token, progress)
+
+    def said_s(self, start: int, stop: int) -> float:
+        """When a handler of these has said something last."""
+        if not self._said_s:
+            return -inf
+        return max([self._said_s.get(self.tokens(index, index + 1), -inf) for index in range(start, stop)])
 
     def interruption(self, index: int) -> Interruption:
         """From any thread: the same for all who ask."""
@@ -108,7 +127,7 @@ class DeliveredBatch:
         if not self.deadlines_ms:
             return inf
         left_ms = [ms - self._message.sent_at_ms if ms else inf for ms in self.deadlines_ms[start:stop]]
-        return self._received_s + max(left_ms) / 1000
+        return self.received_s + max(left_ms) / 1000
 
     @cached_property
     def occurrences(self) -> list[pb.DeliveredOccurrence]:
@@ -303,6 +322,11 @@ class Delivery:
         return Slot.of_payload(self.payload) if self.content_type == SLOT_CONTENT else None
 
     @property
+    def ended(self) -> EndedTask | None:
+        """The ended task is the one whose end made this task (`on_end`); None where no end did."""
+        return EndedTask.of_payload(self.payload) if self.content_type == ENDED_CONTENT else None
+
+    @property
     def traceparent(self) -> str:
         """The traceparent is the W3C trace context of the task; empty where there is none."""
         traceparents = self._batch.traceparents
@@ -324,8 +348,8 @@ class Delivery:
         """The call notes how far the handler has come: `await delivery.progress(0.4, b"page 17")`.
 
         It goes to the server with the next sign of life of the worker, and when the attempt fails. The last one is what
-        `previous_progress` of the next attempt says, and what `get` shows. In a plain handler it is called without
-        `await`.
+        `previous_progress` of the next attempt says, and what `get` shows. Each call says as well that the handler has
+        not stalled (`stall_timeout`). In a plain handler it is called without `await`.
 
         Args:
             fraction: how far it has come, 0 to 1.

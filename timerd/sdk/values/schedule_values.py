@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypedDict
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from timerd.sdk.values.checks import check_keywords, invalid, text
+from timerd.sdk.values.checks import check_keywords, invalid, listed, text
 from timerd.sdk.values.ids import encode_id
 from timerd.sdk.values.tasks import TaskState, _WireEnum
 from timerd.sdk.values.times import (
@@ -27,6 +27,8 @@ from timerd.v1 import work_service_pb2 as work_pb
 _GAPS = {"auto": 0, "skip": 1, "next": 2, "shift": 3}
 _REPEATS = {"auto": 0, "first": 1, "last": 2, "both": 3}
 _JITTERS = {"each": 1, "fixed": 2}
+# Parts and times that are shown of a spec.
+_FEW = 3
 
 
 class ScheduleState(_WireEnum):
@@ -109,7 +111,8 @@ class Upcoming:
 
     Args:
         instant: the instant in UTC.
-        fire_time: when its task fires, in UTC: the instant and the jitter.
+        fire_time: when its task fires, in UTC: the instant and the jitter. The instant alone where the spec is not
+            stored, since the jitter is drawn when it is.
         local_time: what clocks show then in the zone of the schedule; empty in `get`.
         named_time: the time that the spec names; another one than `local_time` where a change of the clock moved it.
         change: what the change of the clock did: MOVED, SHIFTED, SKIPPED, FIRST, LAST, or empty.
@@ -178,7 +181,8 @@ class Schedule:
         tzdata: the release of the data of time zones by which its instants were computed last.
         open_task_id: the id of the task that was open when it was last looked at; None where there was none, in a
             list, and with `overlap` "allow".
-        last: how the last ten tasks have ended, the latest first; empty in a list, and with `overlap` "allow".
+        last: how the last ten tasks have ended, the latest first; empty with `overlap` "allow".
+        catch_up_window: with `catch_up` "all", what is over for longer is missed; None where there is no limit.
     """
 
     id: str
@@ -204,11 +208,27 @@ class Schedule:
     tzdata: str = ""
     open_task_id: str | None = None
     last: tuple[ScheduleOutcome, ...] = ()
+    catch_up_window: timedelta | None = None
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """These exclusions of the spec, each in a few words, leave instants out."""
+        return tuple(map(_shown_exclusion, self.spec.exclude))
+
+    @property
+    def gap(self) -> str:
+        """This says what becomes of wall-clock times that a change of the clock leaves out, as for `create`."""
+        return _GAP_NAMES.get(self.spec.gap, "")
+
+    @property
+    def repeat(self) -> str:
+        """This says what becomes of wall-clock times that come twice, as for `create`."""
+        return _REPEAT_NAMES.get(self.spec.repeat, "")
 
     @property
     def when(self) -> str:
         """This is the spec in a few words, as `cron 0 9 * * MON (Europe/Berlin)`."""
-        parts = ", ".join(map(_shown_part, self.spec.parts))
+        parts = _few([_shown_part(part) for part in self.spec.parts])
         if self.spec.HasField("fixed_delay"):
             parts = f"{self.spec.fixed_delay.ToTimedelta()} after each end"
         return parts if self.spec.zone in ("", "UTC") else f"{parts} ({self.spec.zone})"
@@ -241,6 +261,7 @@ class Schedule:
             tzdata=message.tzdata,
             open_task_id=message.open_task_id or None,
             last=tuple(map(ScheduleOutcome.of, message.last)),
+            catch_up_window=policies.catch_up_window.ToTimedelta() if policies.HasField("catch_up_window") else None,
         )
 
 
@@ -264,7 +285,8 @@ class SpecKeywords(TypedDict, total=False):
     - `cron`: an expression of five fields, or six with seconds first, or several of them.
     - `every`: a timedelta or seconds, a second or more.
     - `anchor`: the instant, with a zone, from which `every` counts; default 1970.
-    - `at`: times: texts in ISO form, which are wall-clock times of the zone where they have no offset, or datetimes.
+    - `at`: a time or several: texts in ISO form, which are wall-clock times of the zone where they have no offset, or
+      datetimes.
     - `rrule`: a rule of RFC 5545.
     - `fixed_delay`: so long after the end of the task before, a timedelta or seconds, a second or more.
     - `zone`: an IANA name, as "Europe/Berlin"; default "UTC".
@@ -281,7 +303,7 @@ class SpecKeywords(TypedDict, total=False):
     cron: str | Sequence[str]
     every: Span
     anchor: datetime
-    at: Sequence[str | datetime]
+    at: str | datetime | Sequence[str | datetime]
     rrule: str
     fixed_delay: Span
     zone: str
@@ -308,8 +330,11 @@ def spec_of(call: str, given: Mapping[str, Any]) -> pb.ScheduleSpec:
         every.period.CopyFrom(duration_of_ms(span_ms(given["every"], "every", may_be_none=False)))
         if "anchor" in given:
             every.anchor.CopyFrom(timestamp_of_ms(instant_ms(given["anchor"], "anchor")))
+    elif "anchor" in given:
+        raise invalid("`anchor` is from where `every` counts: give `every` with it, or leave it out.", "anchor")
     if "at" in given:
-        times = [each.isoformat() if isinstance(each, datetime) else text(each, "at") for each in given["at"]]
+        one_or_more = [given["at"]] if isinstance(given["at"], str | datetime) else listed(given["at"], "at")
+        times = [each.isoformat() if isinstance(each, datetime) else text(each, "at") for each in one_or_more]
         spec.parts.add().at.times.extend(times)
     if "rrule" in given:
         spec.parts.add(rrule=text(given["rrule"], "rrule"))
@@ -338,7 +363,7 @@ def _add_rest(spec: pb.ScheduleSpec, given: Mapping[str, Any]) -> None:
 
 def _texts(given: Mapping[str, Any], name: str) -> list[str]:
     value = given.get(name, ())
-    return [text(each, name) for each in ([value] if isinstance(value, str) else value)]
+    return [text(each, name) for each in ([value] if isinstance(value, str) else listed(value, name))]
 
 
 def one_of(value: object, field: str, known: Mapping[str, int]) -> int:
@@ -353,10 +378,18 @@ CATCH_UP = {"latest": 1, "all": 2, "none": 3}
 OVERLAP = {"allow": 1, "skip": 2, "buffer_one": 3, "buffer_all": 4, "cancel_other": 5, "replace": 6}
 OVERLAP_NAMES = {number: name for name, number in OVERLAP.items()}
 _CATCH_UP_NAMES = {number: name for name, number in CATCH_UP.items()}
+_GAP_NAMES = {number: name for name, number in _GAPS.items()}
+_REPEAT_NAMES = {number: name for name, number in _REPEATS.items()}
 
 
 def _instant_of(message: Timestamp) -> datetime:
     return datetime_of_ms(ms_of_timestamp(message))
+
+
+def _few(words: Sequence[str]) -> str:
+    """The first ones, where there are many."""
+    more = [f"and {len(words) - _FEW:,} more"] if len(words) > _FEW + 1 else []
+    return ", ".join([*words[:_FEW], *more] if more else words)
 
 
 def _shown_part(part: pb.SpecPart) -> str:
@@ -366,8 +399,18 @@ def _shown_part(part: pb.SpecPart) -> str:
         case "every":
             return f"every {part.every.period.ToTimedelta()}"
         case "at":
-            return "at " + ", ".join(part.at.times)
+            return "at " + _few(part.at.times)
         case "rrule":
             return f"rrule {part.rrule}"
         case _:
             return "calendar"
+
+
+def _shown_exclusion(excluded: pb.SpecExclusion) -> str:
+    match excluded.WhichOneof("exclusion"):
+        case "part":
+            return _shown_part(excluded.part)
+        case "dates":
+            return _few(excluded.dates.days)
+        case _:
+            return f"from {excluded.between.start} until {excluded.between.end}"

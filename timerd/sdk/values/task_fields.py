@@ -57,11 +57,15 @@ class TaskOptions:
             Default never.
         keep_result: for how long what its handler returns is kept, a timedelta or seconds, more than 0 and up to 24 h:
             `TaskInfo.result`. Default it is not kept.
+        stall_timeout: an attempt whose handler says no progress (`Delivery.progress`) for so long has failed, a
+            timedelta or seconds, a second to 7 days. Default it may be silent.
         ordering_key: tasks of the queue with the same one are delivered one at a time, in the order of their due times
             and, where these are the same, of the calls; a text of up to 256 characters. A failed one keeps the others
             waiting for its retries. Default none.
         limit_key: whose task it is, for example a customer's: the due tasks of a queue are delivered in turn by these,
             and a queue may limit each (`KeyRules`); a text of up to 256 characters. Default none.
+        on_end: the queue in which a task is inserted when this one ends, however it does; its handler learns how from
+            `Delivery.ended`. Default none.
     """
 
     labels: Mapping[str, str] | None = None
@@ -76,6 +80,8 @@ class TaskOptions:
     keep_result: Span | None = None
     ordering_key: str = ""
     limit_key: str = ""
+    stall_timeout: Span | None = None
+    on_end: str = ""
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -91,8 +97,10 @@ class TaskKeywords(TypedDict, total=False):
     expire_after: Span | None
     soft_expire_after: Span | None
     keep_result: Span | None
+    stall_timeout: Span | None
     ordering_key: str
     limit_key: str
+    on_end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +125,10 @@ class Item:
         expire_after: in place of that of the call.
         soft_expire_after: in place of that of the call.
         keep_result: in place of that of the call.
+        stall_timeout: in place of that of the call.
         ordering_key: in place of that of the call.
         limit_key: in place of that of the call.
+        on_end: in place of that of the call.
     """
 
     payload: bytes | str
@@ -137,6 +147,8 @@ class Item:
     keep_result: Span | None = None
     ordering_key: str | None = None
     limit_key: str | None = None
+    stall_timeout: Span | None = None
+    on_end: str | None = None
 
 
 class Template(NamedTuple):
@@ -153,8 +165,10 @@ class Template(NamedTuple):
     expire_after_ms: int | None = None
     soft_expire_after_ms: int | None = None
     keep_result_ms: int | None = None
+    stall_timeout_ms: int | None = None
     ordering_key: str = ""
     limit_key: str = ""
+    on_end: str = ""
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -305,8 +319,10 @@ FIELDS: dict[str, Field] = {
     "expire_after": _span("expire_after_ms", "expire_after"),
     "soft_expire_after": _span("soft_expire_after_ms", "soft_expire_after"),
     "keep_result": _span("keep_result_ms", "keep_result"),
+    "stall_timeout": _span("stall_timeout_ms", "stall_timeout"),
     "ordering_key": _plain("ordering_key", text),
     "limit_key": _plain("limit_key", text),
+    "on_end": _plain("on_end", text),
 }
 
 
@@ -342,6 +358,10 @@ class TaskInfo:
         ordering_key: tasks of its queue with the same one are delivered one at a time, in order; empty: it has none.
         limit_key: whose task it is: the due tasks of its queue are delivered in turn by these; empty: it has none.
         keep_result: how long what its handler returns is kept after its end; None: it is not.
+        is_cancelling: of `get`: it was cancelled or purged while a worker had it. The attempt under way may still be
+            acknowledged; none follows.
+        stall_timeout: for how long its handler may say no progress; None: for any time.
+        on_end: the queue in which a task is inserted when it ends; empty: none is.
     """
 
     id: str
@@ -368,6 +388,9 @@ class TaskInfo:
     ordering_key: str = ""
     limit_key: str = ""
     keep_result: timedelta | None = None
+    is_cancelling: bool = False
+    stall_timeout: timedelta | None = None
+    on_end: str = ""
 
     @property
     def fire_time(self) -> datetime:
@@ -411,6 +434,9 @@ class TaskInfo:
             ordering_key=task.ordering_key,
             limit_key=task.limit_key,
             keep_result=task.keep_result.ToTimedelta() if task.HasField("keep_result") else None,
+            is_cancelling=task.is_cancelling,
+            stall_timeout=task.stall_timeout.ToTimedelta() if task.HasField("stall_timeout") else None,
+            on_end=task.on_end,
         )
 
 

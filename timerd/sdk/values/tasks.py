@@ -297,11 +297,13 @@ class Redriven(int):
 class Purged(int):
     """This number says how many tasks a purge removed, or would remove where `dry_run` is set.
 
-    `staying`: how many dead letters stay, for they halt their ordering keys.
+    `staying`: how many dead letters stay, for they halt their ordering keys. `with_workers`: how many tasks beside
+    this number workers had in hand: these may still be acknowledged, and are not tried again.
     """
 
     dry_run: bool = False
     staying: int = 0
+    with_workers: int = 0
 
 
 __all__ = [

@@ -21,6 +21,7 @@ class WaitReason(_WireEnum):
         LIMIT: a limit of its queue is reached, or a handler was throttled; `until` is when it lets the next task go.
         BREAKER: attempts of its queue fail; `until` is when one is tried.
         KEY: a task of the same ordering key comes before it: `task_id` names it.
+        TARGET: the stream or the webhook of its queue fails or has asked for a pause; `until` is when one is tried.
     """
 
     UNSPECIFIED = 0
@@ -30,6 +31,7 @@ class WaitReason(_WireEnum):
     LIMIT = 4
     BREAKER = 5
     KEY = 6
+    TARGET = 7
 
 
 @dataclass(frozen=True, slots=True)

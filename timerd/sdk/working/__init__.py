@@ -17,12 +17,14 @@ from timerd.sdk.working.processes import isolated
 from timerd.sdk.working.settling import Settler
 from timerd.sdk.working.signals import run_until_signalled
 from timerd.sdk.working.startup_line import show_log
+from timerd.sdk.working.time_limits import CallSpans, spans_of
 from timerd.sdk.working.work_stream import WorkStream
 
 __all__ = [
     "ACK",
     "BatchHandler",
     "BatchLane",
+    "CallSpans",
     "Handler",
     "HandlerThreads",
     "Lane",
@@ -41,5 +43,6 @@ __all__ = [
     "name_of",
     "run_until_signalled",
     "show_log",
+    "spans_of",
     "split_tokens",
 ]

@@ -9,7 +9,18 @@ import traceback
 from datetime import timedelta
 from typing import NamedTuple
 
-from timerd.sdk.values import LONGEST_WIRE_SPAN, Delivery, Span, TaskResult, invalid, name, span_ms
+from timerd.sdk.values import (
+    LONGEST_WIRE_SPAN,
+    Delivery,
+    InvalidResult,
+    Span,
+    TaskResult,
+    check_one_held,
+    invalid,
+    name,
+    span_ms,
+    text,
+)
 from timerd.v1 import work_service_pb2 as pb
 
 MAX_ERROR_BYTES = 16 * 1024
@@ -50,36 +61,43 @@ class Throttled(Exception):
     """A handler raises Throttled where it was told to wait by what it has asked, as by HTTP 429.
 
     The task goes back, and this attempt does not count. Nothing of its queue starts before `after` is over: or, with
-    the name of a limit, nothing of all queues that list it. So one answer of 429 holds the limit, not one task.
+    the name of a limit, nothing of all queues that list it. So one answer of 429 holds the limit, not one task. Where
+    it is one customer who was told to wait, `by_key` holds the tasks of the queue with the limit key of this one.
 
     Args:
         after: for how long nothing starts, a timedelta or seconds: a millisecond to an hour.
-        limit: the name of a limit that the queue lists (`client.limits`). Default the queue itself, whether it has a
-            limit or not.
+        limit: the name of a limit that the queue lists (`client.limits`); of a keyed one what has the `limit_key` of
+            the task is held, in all queues that list it. Default the queue itself, whether it has a limit or not.
         why: a text for those who read the traces of the handler. Default a sentence.
+        by_key: nothing of the task's `limit_key` starts, and the queue goes on with the others. Default not.
 
     Raises:
-        InvalidTask: `after` is no span of time, or not within a millisecond and an hour; or `limit` is no name.
+        InvalidTask: `after` is no span of time, or not within a millisecond and an hour; `limit` is no name; or there
+            are both `limit` and `by_key`.
     """
 
     # Also of a subclass that does not call this __init__.
     after_ms: int = 1_000
     limit: str = ""
+    by_key: bool = False
 
-    def __init__(self, after: Span, limit: str = "", why: str = "") -> None:
+    def __init__(self, after: Span, limit: str = "", why: str = "", *, by_key: bool = False) -> None:
         super().__init__(why or _THROTTLED)
         self.after_ms = _after_ms(after)
         self.limit = name(limit, "limit") if limit else ""
+        self.by_key = by_key
+        check_one_held(self.limit, by_key=by_key)
 
 
 class Disposition(NamedTuple):
     """What the worker says of a delivery. Equal ones travel in one message. `throttled`: the name of the limit, empty
-    for that of the queue; None: it was not."""
+    for that of the queue; None: it was not. `throttled_key`: it is the limit key of the task."""
 
     action: pb.SettleAction
     delay_ms: int | None = None
     error: str = ""
     throttled: str | None = None
+    throttled_key: bool = False
     # Of an acknowledgement, and for how long it is kept.
     result: TaskResult | None = None
     keep_result_ms: int | None = None
@@ -115,10 +133,16 @@ RELEASE = Disposition(pb.SETTLE_ACTION_RELEASE)
 
 
 def acknowledged(delivery: Delivery, returned: object) -> Disposition:
-    """With what the handler has returned, where somebody may ask for it. Raises InvalidTask."""
-    if returned is None or (kept_for := delivery.keep_result) is None:
+    """With what the handler has returned, where somebody may ask for it. Raises InvalidResult."""
+    kept_for, result = delivery.keep_result, result_of(delivery, returned)
+    if result is None or kept_for is None:
         return ACK
-    return ACK._replace(result=TaskResult.of(returned), keep_result_ms=kept_for // timedelta(milliseconds=1))
+    return ACK._replace(result=result, keep_result_ms=kept_for // timedelta(milliseconds=1))
+
+
+def result_of(delivery: Delivery, returned: object) -> TaskResult | None:
+    """None: nobody may ask for it, or there is nothing. Raises InvalidResult."""
+    return None if returned is None or delivery.keep_result is None else TaskResult.of(returned)
 
 
 def disposition_of(raised: BaseException | type[BaseException]) -> Disposition:
@@ -134,6 +158,9 @@ def _disposition_of(raised: BaseException) -> Disposition:
         return raised.disposition
     if isinstance(raised, Reject):
         return Disposition(pb.SETTLE_ACTION_REJECT, None, clip(str(raised) or "rejected by the handler"))
+    if isinstance(raised, InvalidResult):
+        # What it was to do is done: another attempt would do it again, and for nothing.
+        return Disposition(pb.SETTLE_ACTION_REJECT, None, clip(str(raised)))
     if isinstance(raised, Retry):
         delay_ms = raised.delay_ms
         if delay_ms is not None:
@@ -142,9 +169,16 @@ def _disposition_of(raised: BaseException) -> Disposition:
         return Disposition(pb.SETTLE_ACTION_NACK, delay_ms, clip(str(raised) or _ANOTHER_ATTEMPT))
     if isinstance(raised, Throttled):
         # The delay is for a server that does not know limits which are held.
-        after_ms, limit = _after_ms(timedelta(milliseconds=raised.after_ms)), raised.limit
-        return Disposition(pb.SETTLE_ACTION_NACK, after_ms, clip(str(raised) or _THROTTLED), limit)
+        after_ms, held = _after_ms(timedelta(milliseconds=raised.after_ms)), _held(raised)
+        return Disposition(pb.SETTLE_ACTION_NACK, after_ms, clip(str(raised) or _THROTTLED), *held)
     return _failure(raised)
+
+
+def _held(raised: Throttled) -> tuple[str, bool]:
+    """What a subclass has set is looked at here: it would stop the whole stream."""
+    limit = text(raised.limit, "limit")
+    check_one_held(limit, by_key=raised.by_key)
+    return limit, raised.by_key
 
 
 def _after_ms(after: Span) -> int:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from timerd.sdk.values import DeliveredBatch, Delivery, InvalidTask, Traces
+from timerd.sdk.values import DeliveredBatch, Delivery, InvalidResult, Traces, flag
 from timerd.sdk.working.batch_credit import BatchCredit
 from timerd.sdk.working.dispositions import (
     ACK,
@@ -29,12 +29,13 @@ from timerd.sdk.working.interrupting import end_by_time, ends_by_interrupt, said
 from timerd.sdk.working.leases import Hold, InHand
 from timerd.sdk.working.pools import SharedSlots, SlotCredit
 from timerd.sdk.working.read_ahead import ReadAhead
-from timerd.sdk.working.time_limits import TimedCall, TimeLimits, shown_s
+from timerd.sdk.working.time_limits import CallSpans, TimedCall, TimeLimits, shown_s
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
 # What is read ahead is done in a tenth of it (read_ahead.py).
 _LONGEST_WAIT_S = 0.2
+_NO_LIMITS = CallSpans()
 
 
 class LaneHost(Protocol):
@@ -118,7 +119,7 @@ class SingleLane:
         handler: Handler,
         concurrency: int,
         tracing: Traces | None = None,
-        timeout_s: float | None = None,
+        spans: CallSpans = _NO_LIMITS,
         pool: SharedSlots | None = None,
         *,
         shield: bool = False,
@@ -131,16 +132,16 @@ class SingleLane:
         self._handler = handler
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
-        self._timeout_s = timeout_s
-        self._shield = shield
-        self._limits = TimeLimits(timeout_s, self._on_over, shield=shield)
+        self._spans = spans
+        self._shield = flag(shield, "shield")
+        self._limits = TimeLimits(spans, self._on_over, shield=shield)
         self._watching: asyncio.TimerHandle | None = None
         self._host: LaneHost
         self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        rest = self._concurrency, self._tracing, self._timeout_s, self.pool
+        rest = self._concurrency, self._tracing, self._spans, self.pool
         return SingleLane(self.queue, self._handler, *rest, shield=self._shield)
 
     @property
@@ -249,7 +250,7 @@ class BatchLane:
         max_size: int,
         concurrency: int,
         tracing: Traces | None = None,
-        timeout_s: float | None = None,
+        spans: CallSpans = _NO_LIMITS,
         *,
         shield: bool = False,
     ) -> None:
@@ -263,15 +264,15 @@ class BatchLane:
         self._handler = handler
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
-        self._timeout_s = timeout_s
-        self._shield = shield
-        self._limits = TimeLimits(timeout_s, self._on_over, shield=shield)
+        self._spans = spans
+        self._shield = flag(shield, "shield")
+        self._limits = TimeLimits(spans, self._on_over, shield=shield)
         self._host: LaneHost
         self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        rest = self._max_size, self._concurrency, self._tracing, self._timeout_s
+        rest = self._max_size, self._concurrency, self._tracing, self._spans
         return BatchLane(self.queue, self._handler, *rest, shield=self._shield)
 
     @property
@@ -385,11 +386,17 @@ def _time_out(host: LaneHost, handler: str, call: TimedCall, trace: str) -> None
     goes_on = call.thread is not None and call.process is None
     stays = " It runs in a thread, which cannot be ended: it goes on." if goes_on else ""
     end_by_time(call)
-    error = f"TimeoutError: {handler} had not ended after {shown_s(call.limit_s)}. It was at:\n{trace}"
+    error = f"{_why(handler, call)} It was at:\n{trace}"
     _settle_all(host, Disposition(pb.SETTLE_ACTION_NACK, None, clip(error)), call.holds)
     for hold in call.holds:
         host.in_hand.remove(hold)
     log.warning("%s%s", error.rstrip(), stays)
+
+
+def _why(handler: str, call: TimedCall) -> str:
+    if call.has_stalled:
+        return f"Stalled: {handler} had said no progress for {shown_s(call.stall_s)}."
+    return f"TimeoutError: {handler} had not ended after {shown_s(call.limit_s)}."
 
 
 def _log_failure(handler: str, raised: BaseException) -> None:
@@ -419,5 +426,5 @@ def _disposition(entry: object, delivery: Delivery) -> Disposition:
         return disposition_of(entry)
     try:
         return acknowledged(delivery, entry)
-    except InvalidTask as wrong:
+    except InvalidResult as wrong:
         return disposition_of(wrong)

@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from timerd.sdk.values import Span, text
 from timerd.sdk.working.handlers import Handler
+from timerd.sdk.working.time_limits import CallSpans, spans_of
 
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 
@@ -40,7 +41,7 @@ class Register(Protocol):
     """Registers a handler of a queue in a pool."""
 
     def __call__(
-        self, handler: Handler, queue: str, pool: SharedSlots, timeout: Span | None, isolation: str, *, shield: bool
+        self, handler: Handler, queue: str, pool: SharedSlots, spans: CallSpans, isolation: str, *, shield: bool
     ) -> None:
         """Raises as `Worker.on`."""
         ...
@@ -72,23 +73,30 @@ class Pool:
         return self._shared.slots
 
     def on(
-        self, queue: str, *, timeout: Span | None = None, isolation: str = "", shield: bool = False
+        self,
+        queue: str,
+        *,
+        timeout: Span | None = None,
+        stall_timeout: Span | None = None,
+        isolation: str = "",
+        shield: bool = False,
     ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator registers a handler for the tasks of a queue, in the slots of the pool: `@pool.on("pdf")`.
 
         Args:
             queue: the queue; a worker has one handler for each, in one pool or in none.
             timeout: how long a call may take, as for `Worker.on`. A plain handler that goes on keeps its slot.
+            stall_timeout: as for `Worker.on`.
             isolation: as for `Worker.on`.
             shield: as for `Worker.on`.
 
         Raises:
             InvalidTask, TimerdError: as for `Worker.on`.
         """
-        queue = text(queue, "queue")
+        queue, spans = text(queue, "queue"), spans_of(timeout, stall_timeout)
 
         def register(handler: AnyHandler) -> AnyHandler:
-            self._register(handler, queue, self._shared, timeout, isolation, shield=shield)
+            self._register(handler, queue, self._shared, spans, isolation, shield=shield)
             return handler
 
         return register

@@ -14,7 +14,7 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -24,13 +24,13 @@ from timerd.sdk.values import (
     DeliveredBatch,
     Delivery,
     Interrupted,
+    InvalidResult,
     Progress,
-    TaskResult,
     invalid,
     message_of,
     report_of,
 )
-from timerd.sdk.working.dispositions import FailedElsewhere
+from timerd.sdk.working.dispositions import FailedElsewhere, result_of
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 from timerd.v1 import work_service_pb2 as pb
 
@@ -222,22 +222,30 @@ def _report(pipe: Connection, token: bytes, progress: Progress) -> None:
     pipe.send_bytes(pickle.dumps((_REPORTED, token, progress)))
 
 
-def _answer(handler: Callable[[Any], Any], given: object) -> bytes:
+def _answer(handler: Callable[[Any], Any], given: Delivery | list[Delivery]) -> bytes:
     try:
         results = handler(given)
         if asyncio.iscoroutine(results):
             results = asyncio.run(results)
-        if isinstance(given, list) and isinstance(results, list | tuple):
-            results = [FailedElsewhere.of(each) if _is_failure(each) else _kept(each) for each in results]
-        return pickle.dumps((_ENDED, None, results if isinstance(given, list) else _kept(results)))
+        kept = result_of(given, results) if isinstance(given, Delivery) else _each_kept(given, results)
+        return pickle.dumps((_ENDED, None, kept))
     except BaseException as raised:  # noqa: BLE001 - the attempt ends with it, and not the process
         return pickle.dumps((_ENDED, FailedElsewhere.of(raised), None))
 
 
-def _kept(returned: object) -> object:
-    """What can be a result goes back to the worker."""
-    return returned if isinstance(returned, bytes | str | TaskResult) else None
+def _each_kept(given: list[Delivery], results: object) -> object:
+    """What can be a result goes back to the worker. So does what is no answer to a batch, of which the worker tells."""
+    if not isinstance(results, Sequence):
+        return results
+    if len(results) != len(given):
+        return [None] * len(results)
+    return [_one_kept(delivery, entry) for delivery, entry in zip(given, results, strict=True)]
 
 
-def _is_failure(entry: object) -> bool:
-    return isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException))
+def _one_kept(delivery: Delivery, entry: object) -> object:
+    try:
+        if isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException)):
+            return FailedElsewhere.of(entry)
+        return result_of(delivery, entry)
+    except InvalidResult as wrong:
+        return FailedElsewhere.of(wrong)

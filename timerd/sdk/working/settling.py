@@ -72,6 +72,7 @@ class Settler:
         )
         if disposition.throttled is not None:
             settle.throttle.limit = disposition.throttled
+            settle.throttle.by_key = disposition.throttled_key
             settle.throttle.after.FromMilliseconds(disposition.delay_ms or 0)
         data = pb.WorkRequest(settle=settle).SerializeToString()
         self._unconfirmed[self._sequence] = _Sent(disposition, tokens, data)

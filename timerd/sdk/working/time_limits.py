@@ -18,8 +18,9 @@ from math import inf
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from timerd.sdk.values import LONGEST_WIRE_SPAN, Span, invalid, span_ms
 from timerd.sdk.working.leases import Hold
 
 log = logging.getLogger("timerd.worker")
@@ -27,6 +28,7 @@ _HERE = str(Path(__file__).parent)
 # A process is given a second to write down where it is, and then two to end when it is asked to.
 _LOOKS, _LOOK_S = 50, 0.02
 _KILL_S = 2.0
+_LEAST_STALL_S, _MOST_STALL_S = 1, 7 * 86_400
 
 
 class Endable(Protocol):
@@ -47,6 +49,7 @@ class TimedCall:
     task: asyncio.Task[Any]
     begun_s: float
     timeout_s: float
+    stall_s: float
     attempt_ends_s: float
     # Looks when the first call is over by now.
     look: Callable[[], None]
@@ -58,12 +61,31 @@ class TimedCall:
 
     @property
     def end_s(self) -> float:
+        return min(self.last_s, self.stalls_at_s)
+
+    @property
+    def last_s(self) -> float:
+        """When it is over, whatever its handler says."""
         return min(self.begun_s + self.timeout_s, self.attempt_ends_s)
+
+    @property
+    def stalls_at_s(self) -> float:
+        """When it is over if its handler says nothing before."""
+        return self.heard_s() + self.stall_s if self.stall_s < inf else inf
 
     @property
     def limit_s(self) -> float:
         """How long it may take in all."""
-        return self.end_s - self.begun_s
+        return self.last_s - self.begun_s
+
+    @property
+    def has_stalled(self) -> bool:
+        """Of one that is over: for want of a word."""
+        return self.stalls_at_s < self.last_s
+
+    def heard_s(self) -> float:
+        """When its handler has said something last, of any of its deliveries; to begin is a word."""
+        return max([self.begun_s, *[hold.said_s() for hold in self.holds]])
 
     @contextmanager
     def starting(self) -> Iterator[None]:
@@ -88,17 +110,46 @@ class TimedCall:
 CURRENT_CALL: ContextVar[TimedCall | None] = ContextVar("timerd_call", default=None)
 
 
+class CallSpans(NamedTuple):
+    """How long each call of a handler may take, and how long it may say nothing."""
+
+    timeout_s: float = inf
+    stall_s: float = inf
+
+
+def spans_of(timeout: Span | None, stall_timeout: Span | None) -> CallSpans:
+    """As callers give them. Raises InvalidTask."""
+    spans = CallSpans(_seconds(timeout, "timeout"), _seconds(stall_timeout, "stall_timeout"))
+    if spans.stall_s < inf:
+        _check_stall(spans)
+    return spans
+
+
+def _check_stall(spans: CallSpans) -> None:
+    """By the rules of that of a task."""
+    if not _LEAST_STALL_S <= spans.stall_s <= _MOST_STALL_S:
+        raise invalid(f"`stall_timeout` is {shown_s(spans.stall_s)}: give a second to 7 days.", "stall_timeout")
+    if spans.stall_s >= spans.timeout_s:
+        raise invalid(
+            f"`stall_timeout` ({shown_s(spans.stall_s)}) is not shorter than `timeout` ({shown_s(spans.timeout_s)}), "
+            "so no call could stall: give a shorter one, or a longer `timeout`.",
+            "stall_timeout",
+        )
+
+
+def _seconds(span: Span | None, name: str) -> float:
+    return inf if span is None else span_ms(span, name, most=LONGEST_WIRE_SPAN, may_be_none=False) / 1000
+
+
 class TimeLimits:
-    """Those of the calls of one lane. `timeout_s`: of each call; the attempt's own one counts from its delivery.
+    """Those of the calls of one lane. `spans`: of each call; those of the attempt count as well.
     `over`: what becomes of a call that is over, with the trace of where it is. `shield`: interrupts end no call.
 
     One timer is set, for the first that is over: nearly every call ends long before.
     """
 
-    def __init__(
-        self, timeout_s: float | None, over: Callable[[TimedCall, str], None], *, shield: bool = False
-    ) -> None:
-        self._timeout_s = inf if timeout_s is None else timeout_s
+    def __init__(self, spans: CallSpans, over: Callable[[TimedCall, str], None], *, shield: bool = False) -> None:
+        self._spans = spans
         self._shield = shield
         self._over = over
         self._calls: set[TimedCall] = set()
@@ -111,7 +162,14 @@ class TimeLimits:
         deadline_s = max([hold.batch.deadline_s(hold.start, hold.stop) for hold in holds])
         task = asyncio.current_task()
         assert task is not None
-        call = TimedCall(holds, task, monotonic(), self._timeout_s, min(attempt_ends_s, deadline_s), self._look)
+        timeout_s, stall_s = self._spans
+        if is_watched := any(hold.batch.stalls_s is not None for hold in holds):
+            stall_s = min([stall_s, *[each for hold in holds for each in hold.stalls_s()]])
+        ends_s = min(attempt_ends_s, deadline_s)
+        call = TimedCall(holds, task, monotonic(), timeout_s, stall_s, ends_s, self._look)
+        if is_watched:
+            for hold in holds:
+                hold.begin(call.heard_s)
         self._calls.add(call)
         CURRENT_CALL.set(call)
         if (end_s := call.end_s) < self._timer_s:

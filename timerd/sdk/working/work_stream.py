@@ -23,6 +23,7 @@ from timerd.sdk.working.lanes import Lane
 from timerd.sdk.working.leases import Hold, InHand
 from timerd.sdk.working.loop_watch import LoopWatch
 from timerd.sdk.working.settling import Settler
+from timerd.sdk.working.stall_reports import StallReports
 from timerd.sdk.working.startup_line import startup_line
 from timerd.v1 import work_service_pb2 as pb
 
@@ -67,6 +68,7 @@ class WorkStream:
         self._lease_ms = lease_ms
         self._clock = clock
         self._settler = Settler()
+        self._stalls = StallReports(self.in_hand, self._send_reports)
         self._credits: Counter[Account] = Counter()
         self._stream: Duplex[pb.WorkResponse] | None = None
         self._backoff = Backoff(factor=_TRIES_FACTOR)
@@ -104,6 +106,7 @@ class WorkStream:
                     await asyncio.sleep(self._backoff.next_s())
         finally:
             watch.stop()
+            self._stalls.stop()
             extender.cancel()
             if self._confirm_timer is not None:
                 self._confirm_timer.cancel()
@@ -144,12 +147,16 @@ class WorkStream:
 
     def _report(self, tokens: bytes) -> None:
         """What handlers have said of these. It is said again each time: another instance may have to keep it by now."""
+        if self._stream is not None:
+            self._send_reports(self.in_hand.reports(tokens, self._settler.token_bytes))
+
+    def _send_reports(self, reports: list[pb.ProgressReport]) -> bool:
         if self._stream is None:
-            return
-        reports = self.in_hand.reports(tokens, self._settler.token_bytes)
+            return False
         for at in range(0, len(reports), _MOST_REPORTS):
             extend = pb.Extend(reports=reports[at : at + _MOST_REPORTS])
             self._stream.send(pb.WorkRequest(extend=extend).SerializeToString())
+        return True
 
     async def sync(self) -> None:
         """Until the server has taken in all that was said here, and what it had sent by then is here."""
@@ -249,6 +256,7 @@ class WorkStream:
     def _on_opened(self, opened: pb.Opened) -> None:
         self._backoff.reset()
         self._names = self._names[-1:]
+        self._stalls.repeat()
         if self._is_away or not self._has_greeted:
             log.info("%s", startup_line(self._name, opened.server, self._namespace, self._lanes.values()))
         self._has_greeted = True
@@ -294,7 +302,10 @@ class WorkStream:
         if lane is None:
             log.error("The server sent tasks of the queue %r, which this worker did not ask for.", message.queue)
             return
-        lane.accept(DeliveredBatch(message, self.in_hand.lost, self._clock(), self.in_hand.report))
+        batch = DeliveredBatch(message, self.in_hand.lost, self._clock(), self.in_hand.report)
+        lane.accept(batch)
+        if batch.stalls_s is not None:
+            self._stalls.watch()
 
     def _on_confirmed(self, confirmed: pb.SettleConfirmed) -> None:
         if self._settler.confirm(confirmed):

@@ -20,7 +20,6 @@ from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.storage import CasResult, CasStatus
 from timerd.ports import Store
 from timerd.services.transport.status import problem_of
-from timerd.v1.task_pb2 import Problem
 
 # A little more than one request to the store may take; callers hear within 2.5 s.
 LIMIT_S = 2.25
@@ -62,11 +61,20 @@ class CallDeadline:
 
     async def outcome(self, name: str, work: Coroutine[Any, Any, Any], start: Start) -> Any:  # noqa: ANN401 - its result
         """Of the call of that name, or what is said in its place."""
+        try:
+            return await self.result(name, work, start)
+        except (StoreUnavailable, StoreUnknown) as given_up:
+            return problem_of(given_up)
+
+    async def result(self, name: str, work: Coroutine[Any, Any, Any], start: Start) -> Any:  # noqa: ANN401 - its result
+        """As `outcome`. Raises StoreUnavailable, StoreUnknown, and what the work raises."""
         call = _Call()
         task, wait_s = start(_within(call, work)), self._limit_s
         while not (await asyncio.wait([task], timeout=wait_s))[0]:
             if call.has_failed or self._is_silent:
-                return _given_up(name)
+                # It goes on, and nobody hears what becomes of it.
+                task.add_done_callback(lambda done: done.cancelled() or done.exception())
+                raise _given_up(name)
             wait_s = LOOK_S
         return task.result()
 
@@ -88,12 +96,12 @@ async def _within(call: _Call, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: 
     return await work
 
 
-def _given_up(name: str) -> Problem:
+def _given_up(name: str) -> StoreUnavailable | StoreUnknown:
     if name in READS:
-        return problem_of(
-            StoreUnavailable("The store does not answer. Repeat the call.", "STORE_UNAVAILABLE", retry_after_ms=1_000)
+        return StoreUnavailable(
+            "The store does not answer. Repeat the call.", "STORE_UNAVAILABLE", retry_after_ms=1_000
         )
-    return problem_of(StoreUnknown(f"{name} was not answered by the store in time."))
+    return StoreUnknown(f"{name} was not answered by the store in time.")
 
 
 class _Heard:

@@ -37,7 +37,8 @@ class DeadLetterPurge:
         queue = queue_of(request.queue, "queue") if request.queue else ""
         after = after_of(request, DEAD_AFTER_BYTES) or b""
         found = await self._verbs.dead_letters(namespace, queue, *open_bounds(request), after, READ_AT_ONCE)
-        free = [letter for letter in found if not self._verbs.halts_its_key(letter)]
+        halting = await self._verbs.halting(found)
+        free = [letter for letter in found if letter.task_id not in halting]
         purged = await self._verbs.purge_dead_letters(free) if request.force and free else len(free)
         self._changed["dead_letters_purged"] += purged if request.force else 0
         return wire.PurgeDeadLettersResponse(

@@ -7,7 +7,7 @@ late (expire_time).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,6 +18,8 @@ from timerd.model.instants import LAST_SECOND, shown
 from timerd.model.task import HORIZON_MS
 
 MAX_CLOCK_DIFFERENCE_MS = 60_000
+# A proxy may end what is silent for longer.
+MAX_WAIT_MS = 60_000
 # What a repeat may differ by: it was compared the first time.
 ANY_DIFFERENCE_MS = 1 << 62
 _LAST_DURATION_SECOND = 315_576_000_000
@@ -34,6 +36,15 @@ class HasDue(Protocol):
     def delay(self) -> Duration: ...
 
 
+class HasUntil(Protocol):
+    """A message with `until`, which may be absent."""
+
+    @property
+    def until(self) -> Timestamp: ...
+
+    def HasField(self, name: Literal["until"], /) -> bool: ...
+
+
 def ms_from(stamp: Timestamp, field: str, *, up: bool = True) -> int:
     seconds, nanos = stamp.seconds, stamp.nanos
     if not (-62_135_596_800 <= seconds <= LAST_SECOND and 0 <= nanos < _NANOS):
@@ -42,6 +53,19 @@ def ms_from(stamp: Timestamp, field: str, *, up: bool = True) -> int:
             field,
         )
     return seconds * 1000 + ((nanos + 999_999) // 1_000_000 if up else nanos // 1_000_000)
+
+
+def later_ms(request: HasUntil, now_ms: int) -> int:
+    """When a pause ends by itself; 0: never. Of a call that is made for the first time. Raises Invalid."""
+    if not request.HasField("until"):
+        return 0
+    until_ms = ms_from(request.until, "until")
+    if until_ms <= now_ms:
+        raise Invalid(
+            f"until is {shown(until_ms)}, and it is {shown(now_ms)} already: give a later instant, or leave it out.",
+            "until",
+        )
+    return until_ms
 
 
 def duration_ms(duration: Duration, field: str) -> int:
@@ -54,6 +78,17 @@ def duration_ms(duration: Duration, field: str) -> int:
         )
     total = seconds * _NANOS + nanos
     return -(-total // 1_000_000) if total >= 0 else total // 1_000_000
+
+
+def wait_ms(timeout: Duration) -> int:
+    """How long a call waits for an end. Raises Invalid."""
+    timeout_ms = duration_ms(timeout, "timeout")
+    if not 0 <= timeout_ms <= MAX_WAIT_MS:
+        raise Invalid(
+            f"timeout is {timeout_ms / 1000:g} s: use 0 to {MAX_WAIT_MS // 1000} s, and call again to wait on.",
+            "timeout",
+        )
+    return timeout_ms
 
 
 def check_delay(delay_ms: int, field: str) -> None:

@@ -46,6 +46,7 @@ from timerd.services.calls.requests import (
     ScheduleCall,
     draft_of_batch,
     draft_of_one,
+    draft_of_single,
     rules_for,
     rules_of_repeat,
 )
@@ -94,22 +95,33 @@ class Mutations:
         # What was changed -> how many tasks.
         self.changed: Counter[str] = Counter()
 
+    async def draft(self, request: wire.ScheduleRequest) -> Draft:
+        """What is to be stored. Raises what is wrong with it."""
+        return await self._draft(draft_of_one, request)
+
     async def schedule(self, request: wire.ScheduleRequest) -> wire.ScheduleResponse:
-        draft = await self._draft(draft_of_one, request)
-        stored = await self._stored(draft)
+        draft = await self.draft(request)
+        stored = await self.store(draft)
         return schedule_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
+
+    def single(self, request: wire.ScheduleRequest, now_ms: int) -> Draft | None:
+        """What `schedule` would store, where nothing has to be asked for it. None: `schedule` sees to it. Raises what
+        is wrong with the call, as if it were made first."""
+        rules = rules_for(request, now_ms, self._payload_limit_bytes, self._rules)
+        draft = draft_of_single(request, rules)
+        return None if draft is None or self._quotas.has(draft.tasks.namespace) else draft
 
     async def schedule_batch(self, request: wire.ScheduleBatchRequest) -> wire.ScheduleBatchResponse:
         draft = await self._draft(draft_of_batch, request)
         if not len(draft.tasks.rows):
             return await batch_reply(draft, NOTHING_STORED, {})
         asked = draft.tasks.rows
-        stored = await self._stored(draft)
+        stored = await self.store(draft)
         _name_refused(draft, asked)
         kept_ms = await self._kept_fire_ms(draft.tasks.namespace, stored) if stored.kept else {}
         return await batch_reply(draft, stored, kept_ms)
 
-    async def _stored(self, draft: Draft) -> StoredTasks:
+    async def store(self, draft: Draft) -> StoredTasks:
         with self._quotas.promised(draft.tasks):
             return await self._verbs.schedule(draft.tasks)
 
@@ -290,14 +302,18 @@ class Mutations:
     async def _purge(self, namespace: str, request: wire.PurgeRequest) -> wire.PurgeResponse:
         query = alive_only(query_of(namespace, request.filter))
         scanned = at_most(request.max_scanned, DEFAULT_SCANNED, MAX_SCANNED)
-        run = self._verbs.purge if request.force else self._verbs.count
-        purged, cursor, through_ms = await run(query, cursor_of(request), scanned)
-        self.changed["purged"] += purged if request.force else 0
+        after, in_hand = cursor_of(request), 0
+        if request.force:
+            purged, cursor, through_ms, in_hand = await self._verbs.purge(query, after, scanned)
+            self.changed["purged"] += purged
+        else:
+            purged, cursor, through_ms = await self._verbs.count(query, after, scanned)
         return wire.PurgeResponse(
             purged=purged,
             dry_run=not request.force,
             next_page_token=cursor_token(request, cursor),
             scanned_through=timestamp(through_ms),
+            in_hand=in_hand,
         )
 
     async def redrive(self, request: wire.RedriveRequest) -> wire.RedriveResponse:

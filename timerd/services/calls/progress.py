@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from timerd.model.errors import Invalid
-from timerd.model.progress import MAX_CURSOR_BYTES, KeptProgress
+from timerd.model.progress import MAX_CURSOR_BYTES, KeptProgress, ProgressReport
 from timerd.v1 import task_pb2 as wire
+from timerd.v1 import work_service_pb2 as work_wire
+
+
+def report_of(message: work_wire.ProgressReport, field: str) -> ProgressReport:
+    """Raises Invalid."""
+    said = progress_text(message.progress, f"{field}.progress") if message.HasField("progress") else ""
+    return ProgressReport(said, message.age_ms)
 
 
 def progress_text(message: wire.Progress, field: str) -> str:

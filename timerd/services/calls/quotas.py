@@ -67,6 +67,11 @@ class Quotas:
         self.taken: Counter[tuple[str, str]] = Counter()
         self.refused: Counter[tuple[str, str]] = Counter()
 
+    def has(self, namespace: str) -> bool:
+        """Whether a call of this namespace is counted."""
+        self._look()
+        return namespace in self._quotas or OTHERS in self._quotas
+
     async def take(self, tasks: NewTasks, now_ms: int) -> None:
         """One call with these tasks. Raises QuotaExceeded, and then takes nothing."""
         self._look()

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from importlib.metadata import version
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from timerd.config import MIB, ServerConfig
-from timerd.model.errors import Invalid, Unavailable
+from timerd.config import MIB, ServerConfig, own_version
+from timerd.model.errors import Unavailable
 from timerd.model.identity import TASK_ID_BYTES
 from timerd.ports import DeadLetter
-from timerd.services.calls.due_times import duration_ms
+from timerd.services.calls.due_times import wait_ms
 from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.fields import queue_of as checked_queue
 from timerd.services.calls.page_tokens import after_of, cursor_of, cursor_token, page_token
@@ -29,6 +28,7 @@ from timerd.services.calls.queries import (
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.replies import dead_letter_of, duration, history_of, optional_timestamp, task_of, timestamp
 from timerd.services.calls.results import KeptResults
+from timerd.services.calls.target_board import TargetBoard
 from timerd.services.calls.targets import task_of as resolve
 from timerd.services.calls.task_ends import OVER, TaskEnds
 from timerd.services.calls.waiting import waiting_of
@@ -38,8 +38,6 @@ from timerd.v1.task_pb2 import Task
 
 # Clients take 4 MiB a message by default.
 PAGE_BYTES = 2 * MIB
-# A proxy may end what is silent for longer.
-MAX_WAIT_MS = 60_000
 DEAD_AFTER_BYTES = 8 + TASK_ID_BYTES
 
 
@@ -50,8 +48,16 @@ class DeliveryFacts(NamedTuple):
     workers: int = 0
 
 
+class OtherKeepers(Protocol):
+    """The other instances, which may keep ordering keys."""
+
+    async def with_before(self, view: TaskView) -> TaskView:
+        """With the task that comes before it, where one of them keeps its key."""
+        ...
+
+
 class Reads:
-    """One method a verb: request -> reply, or one of model.errors."""
+    """One method a verb: request -> reply, or one of model.errors. `elsewhere`: where there are other instances."""
 
     def __init__(
         self,
@@ -61,7 +67,11 @@ class Reads:
         rules: QueueRules,
         ends: TaskEnds,
         results: KeptResults,
+        targets: TargetBoard,
+        elsewhere: OtherKeepers | None = None,
     ) -> None:
+        self._targets = targets
+        self._elsewhere = elsewhere
         self._verbs = verbs
         self._rules = rules
         self._most_payloads = max(1, PAGE_BYTES // config.payload_limit_bytes)
@@ -77,25 +87,22 @@ class Reads:
     async def wait(self, request: wire.WaitRequest) -> wire.WaitResponse:
         """A key is looked up once: the task that has it then is waited for."""
         namespace = namespace_of(request.namespace)
-        timeout_ms = duration_ms(request.timeout, "timeout")
-        if not 0 <= timeout_ms <= MAX_WAIT_MS:
-            raise Invalid(
-                f"timeout is {timeout_ms / 1000:g} s: use 0 to {MAX_WAIT_MS // 1000} s, and call again to wait on.",
-                "timeout",
-            )
+        timeout_ms = wait_ms(request.timeout)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
         view = await self._ends.wait(task, partial(self._verbs.get, namespace, task, durable=True), timeout_ms / 1000)
         return wire.WaitResponse(task=await self._shown(namespace, view), has_ended=view.state in OVER)
 
     async def _shown(self, namespace: str, view: TaskView) -> Task:
         """As Get shows it."""
+        if self._elsewhere is not None:
+            view = await self._elsewhere.with_before(view)
         shown = task_of(namespace, view)
         if (result := await self._results.of(view)) is not None:
             shown.result.CopyFrom(result)
         shown.history.extend(history_of(view.history))
         # While the clock is not trusted nobody knows what is due.
         with suppress(Unavailable):
-            if (waiting := waiting_of(view, self._rules, self._verbs.now_ms())) is not None:
+            if (waiting := waiting_of(view, self._rules, self._verbs.now_ms(), self._targets.trouble)) is not None:
                 shown.waiting_for.CopyFrom(waiting)
         return shown
 
@@ -137,7 +144,9 @@ class Reads:
         return wire.ListDeadLettersResponse(dead_letters=map(dead_letter_of, dead_letters), next_page_token=more)
 
     async def get_server_info(self, _request: wire.GetServerInfoRequest) -> wire.GetServerInfoResponse:
-        return server_info(await self._verbs.facts(), self._delivery())
+        info = server_info(await self._verbs.facts(), self._delivery())
+        info.advice.extend(self._targets.advice())
+        return info
 
 
 def dead_after(letter: DeadLetter) -> bytes:
@@ -147,7 +156,7 @@ def dead_after(letter: DeadLetter) -> bytes:
 
 def server_info(facts: EngineFacts, delivery: DeliveryFacts) -> wire.GetServerInfoResponse:
     return wire.GetServerInfoResponse(
-        version=version("timerd"),
+        version=own_version(),
         durability=facts.durability,
         store=facts.store,
         engine_time=timestamp(int(facts.engine_ms)),

@@ -7,6 +7,7 @@ them (architecture, "Identity").
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import cast
 
 from google.protobuf.duration_pb2 import Duration
@@ -43,6 +44,25 @@ def optional_timestamp(at_ms: int) -> Timestamp | None:
 
 def duration(span_ms: int) -> Duration:
     return Duration(seconds=span_ms // 1000, nanos=span_ms % 1000 * 1_000_000)
+
+
+@lru_cache(maxsize=256)
+def wire_of_template(template: Template) -> task_wire.TaskTemplate:
+    """All that its tasks have, so that who reads it may send it back. To be copied: many have the same few."""
+    out = task_wire.TaskTemplate(
+        queue=template.queue,
+        labels=dict(template.labels),
+        content_type=template.content_type,
+        priority=template.priority,
+        retry=retry_policy(template.retry),
+        traceparent=template.traceparent,
+        limit_key=template.limit_key,
+        on_end=template.on_end,
+    )
+    for name in ("expire_after", "soft_expire_after", "keep_result", "stall_timeout"):
+        if span_ms := getattr(template, f"{name}_ms"):
+            getattr(out, name).CopyFrom(duration(span_ms))
+    return out
 
 
 # --- schedule ------------------------------------------------------------------------------------------------------
@@ -132,6 +152,7 @@ def task_of(namespace: str, view: TaskView) -> task_wire.Task:
         attempt=view.attempt,
         last_error=view.last_error,
         ordering_key=view.ordering_key,
+        is_cancelling=view.is_cancelling,
     )
     if view.progress:
         task.progress.CopyFrom(progress_message(view.progress))
@@ -150,8 +171,11 @@ def _describe(task: task_wire.Task, template: Template, fire_at_ms: int) -> None
     task.priority = template.priority
     task.traceparent = template.traceparent
     task.limit_key = template.limit_key
+    task.on_end = template.on_end
     if template.keep_result_ms:
         task.keep_result.CopyFrom(duration(template.keep_result_ms))
+    if template.stall_timeout_ms:
+        task.stall_timeout.CopyFrom(duration(template.stall_timeout_ms))
     for name, value in template.labels:
         task.labels[name] = value
     task.retry.CopyFrom(retry_policy(template.retry))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from timerd.core.protocol import Conflict
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS
+from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, ON_END, STALLS
 from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
 from timerd.model.ordering import ordered_extra
@@ -29,12 +29,14 @@ from timerd.services.calls.fields import key_of, limit_count, namespace_of, quot
 from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.templates import Common, common_of
 from timerd.services.engine.verbs import NewTasks
-from timerd.services.transport.slices import hash_of, in_slices
+from timerd.services.transport.slices import hash_now, hash_of, in_slices
 from timerd.v1 import timer_service_pb2 as wire
 
 ScheduleCall = wire.ScheduleRequest | wire.ScheduleBatchRequest
 _SIZES = struct.Struct("<QQQQ")
 _INT64 = struct.Struct("<q")
+# What is larger is copied and hashed by itself: others do not wait for it.
+SINGLE_BYTES = 64 * 1024
 NO_RULES = NoRules()
 NO_KEYS: Mapping[int, tuple[str, Conflict]] = {}
 
@@ -65,11 +67,9 @@ class Rules:
         Unavailable."""
         template = common.template
         if common.ordering_key:
-            self.queues.check_ordering()
-        if template.expire_after_ms:
-            self.queues.check_releases(EXPIRES_AFTER)
-        if template.keep_result_ms:
-            self.queues.check_releases(KEEPS_RESULTS)
+            self.queues.check_ordering(QueueKey(template.namespace, template.queue))
+        for capability in _needed(template):
+            self.queues.check_releases(capability)
         self.queues.check_intake(QueueKey(template.namespace, template.queue), self.clock.now_ms)
 
     def check(
@@ -117,6 +117,25 @@ async def draft_of_one(request: wire.ScheduleRequest, rules: Rules) -> Draft:
     return Draft(gathered.tasks(namespace, await _prefix(namespace, request)))
 
 
+def draft_of_single(request: wire.ScheduleRequest, rules: Rules) -> Draft | None:
+    """As `draft_of_one`, at once, of a small request for one task that waits for nobody else and is not late. None: it
+    is no such request. Raises what `draft_of_one` raises."""
+    namespace, clock, payload = namespace_of(request.namespace), rules.clock, request.payload
+    common = common_of(namespace, request.template, "template.")
+    which = request.WhichOneof("due")
+    fire_at_ms = clock.fire_at_ms(request, which)
+    if request.key or common.ordering_key or len(payload) > SINGLE_BYTES or fire_at_ms < clock.now_ms:
+        return None
+    rules.check_intake(common)
+    is_delay = which == "delay" and bool(request.request_id)
+    rules.check(fire_at_ms, len(payload), common.template, "payload", is_delay=is_delay)
+    content = hash_now((request.SerializeToString(deterministic=True),)) if request.request_id else b""
+    prefix = message_prefix(namespace, request_id_of(request.request_id), content)
+    columns = record(fire_at_ms, fire_at_ms, 0, 0, 0, 0, 0, 0, len(payload), 0)
+    rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), [common.template], payload, [])
+    return Draft(new_tasks(namespace, prefix, rows, clock, (0,) if is_delay else ()))
+
+
 async def draft_of_batch(request: wire.ScheduleBatchRequest, rules: Rules) -> Draft:
     """Raises what is wrong with the message as a whole; what is wrong with one task stands in `problems`."""
     namespace = namespace_of(request.namespace)
@@ -146,6 +165,17 @@ def new_tasks(
     return NewTasks(namespace, prefix, rows, keys, clock.asked_ms(), ms_from(clock.request_time, "request_time"))
 
 
+def _needed(template: Template) -> tuple[str, ...]:
+    """What every instance is to understand before such a task is stored."""
+    asks = (
+        (template.expire_after_ms, EXPIRES_AFTER),
+        (template.keep_result_ms, KEEPS_RESULTS),
+        (template.stall_timeout_ms, STALLS),
+        (template.on_end, ON_END),
+    )
+    return tuple(capability for given, capability in asks if given)
+
+
 # --- items ---------------------------------------------------------------------------------------------------------
 
 
@@ -167,13 +197,12 @@ class Gathered:
     # Of the last item whose queue takes it in: mostly all have one.
     checked: Common | None = None
     # Of each queue: all items of a message hear the same, though an operator shuts it meanwhile.
-    intake: dict[tuple[str, bool, bool, bool], Precondition | None] = field(default_factory=dict)
+    intake: dict[tuple[str, bool, tuple[str, ...]], Precondition | None] = field(default_factory=dict)
 
     def check_intake(self, common: Common) -> None:
         """As Rules.check_intake."""
         template = common.template
-        asks = bool(template.expire_after_ms), bool(template.keep_result_ms), bool(common.ordering_key)
-        name = (template.queue, *asks)
+        name = template.queue, bool(common.ordering_key), _needed(template)
         if name not in self.intake:
             self.intake[name] = _shut(self.rules, common)
         if (shut := self.intake[name]) is not None:

@@ -1,7 +1,8 @@
 """Ends of tasks, told to the callers that wait for them.
 
 Who waits is noted *before* the task is looked up, and an end is told *after* it is durable: none falls in between. What
-another instance has recorded is found by looking again, less and less often.
+another instance has recorded it tells of (services/peers/shared_ends.py), and what it does not tell is found by looking
+again, less and less often.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from itertools import chain
+from typing import Protocol
 
 from timerd.core.dispatch import Settlement
-from timerd.model.errors import Overloaded, Unavailable
+from timerd.model.errors import Overloaded, StoreUnavailable, Unavailable
 from timerd.model.identity import TaskId
 from timerd.services.engine.verbs import ENDED, State, TaskView
 
@@ -21,41 +24,111 @@ from timerd.services.engine.verbs import ENDED, State, TaskView
 MOST_WAITS = 10_000
 FIRST_LOOK_S = 0.1
 LAST_LOOK_S = 5.0
+# What is less than it is no time to wait: a timer would be over at once.
+LEAST_S = 0.001
+# So long the last look may take, where the store is in trouble: a little more than one request to it.
+LOOK_LIMIT_S = 2.25
 OVER = frozenset({*ENDED.values(), State.FINISHED})
 # Raises what verbs.get raises.
 GetTask = Callable[[], Awaitable[TaskView]]
+
+
+class EndsElsewhere(Protocol):
+    """They wait for ends as well, and hear of those that callers here wait for."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether one of them waits for anything."""
+        ...
+
+    def ask(self, digest: bytes) -> asyncio.Future[None] | None:
+        """Done when they have been asked to tell of the task's end, or do not answer; None: there are none."""
+        ...
+
+    def tell(self, digests: Iterable[bytes]) -> None:
+        """Those of them that have asked. Nobody waits for this, and it may be lost."""
+        ...
+
+
+class NoEndsElsewhere:
+    """Implements EndsElsewhere where there are none."""
+
+    is_asked = False
+
+    def ask(self, digest: bytes) -> None:
+        """There is nobody to ask."""
+
+    def tell(self, digests: Iterable[bytes]) -> None:
+        """There is nobody to tell."""
+
+
+@dataclass(slots=True)
+class NotedWait:
+    """Of one caller. `asked`: the other instances have been, or do not answer."""
+
+    digest: bytes
+    asked: asyncio.Future[None] | None
+    heard: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class TaskEnds:
     """Of one instance."""
 
     def __init__(self) -> None:
-        self._heard: defaultdict[bytes, set[asyncio.Event]] = defaultdict(set)
+        self._waits: defaultdict[bytes, set[asyncio.Event]] = defaultdict(set)
         self._count = 0
         self._is_stopped = False
+        self._others: EndsElsewhere = NoEndsElsewhere()
+
+    def share_with(self, others: EndsElsewhere) -> None:
+        self._others = others
 
     @property
     def waiting(self) -> int:
         return self._count
 
     async def wait(self, task: TaskId, look: GetTask, timeout_s: float) -> TaskView:
-        """Until it has ended, or as it is after the time-out. Raises Overloaded, Unavailable."""
-        loop = asyncio.get_running_loop()
-        until_s, again_s = loop.time() + timeout_s, FIRST_LOOK_S
-        with self._noted(task.digest) as heard:
-            while True:
-                self._check_serving()
-                heard.clear()
+        """Until it has ended, or as it is after the time-out. Raises Overloaded, Unavailable, StoreUnavailable."""
+        with self.noted(task.digest) as wait:
+            return await self.until_over(wait, look, timeout_s)
+
+    async def until_over(
+        self, wait: NotedWait, look: GetTask, timeout_s: float, *, may_be_over: bool = True
+    ) -> TaskView:
+        """As `wait`, of one that is noted. `may_be_over`: it may have ended before it was. Else nobody looks before
+        something is heard."""
+        until_s = asyncio.get_running_loop().time() + timeout_s
+        try:
+            async with asyncio.timeout_at(until_s + LOOK_LIMIT_S):
+                return await self._looking(wait, look, until_s, looks_first=may_be_over or timeout_s <= 0)
+        except TimeoutError:
+            raise StoreUnavailable(
+                "The store does not answer. Repeat the call.", "STORE_UNAVAILABLE", retry_after_ms=1_000
+            ) from None
+
+    async def _looking(self, wait: NotedWait, look: GetTask, until_s: float, *, looks_first: bool) -> TaskView:
+        loop, again_s = asyncio.get_running_loop(), FIRST_LOOK_S
+        if looks_first and wait.asked is not None:
+            # So that what ends after the look is told here.
+            await asyncio.wait([wait.asked], timeout=FIRST_LOOK_S)
+        looks = looks_first
+        while True:
+            self._check_serving()
+            if looks:
+                wait.heard.clear()
                 view = await look()
-                left_s = until_s - loop.time()
-                if view.state in OVER or left_s <= 0:
+                if view.state in OVER or until_s - loop.time() < LEAST_S:
                     return view
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(heard.wait(), min(again_s, left_s))
-                again_s = min(2 * again_s, LAST_LOOK_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wait.heard.wait(), min(again_s, max(0.0, until_s - loop.time())))
+            again_s, looks = min(2 * again_s, LAST_LOOK_S), True
+            # Who was silent, has forgotten it, or has come since.
+            self._others.ask(wait.digest)
 
     @contextmanager
-    def _noted(self, digest: bytes) -> Iterator[asyncio.Event]:
+    def noted(self, digest: bytes) -> Iterator[NotedWait]:
+        """While it is entered, what is heard of the task is kept for it. Raises Overloaded, Unavailable."""
+        self._check_serving()
         if self._count >= MOST_WAITS:
             raise Overloaded(
                 f"{MOST_WAITS:,} callers wait for the end of a task at this instance, and more are not taken: repeat "
@@ -63,16 +136,16 @@ class TaskEnds:
                 "TOO_MANY_WAITS",
                 retry_after_ms=1_000,
             )
-        heard = asyncio.Event()
-        self._heard[digest].add(heard)
+        wait = NotedWait(digest, self._others.ask(digest))
+        self._waits[digest].add(wait.heard)
         self._count += 1
         try:
-            yield heard
+            yield wait
         finally:
             self._count -= 1
-            self._heard[digest].discard(heard)
-            if not self._heard[digest]:
-                del self._heard[digest]
+            self._waits[digest].discard(wait.heard)
+            if not self._waits[digest]:
+                del self._waits[digest]
 
     def _check_serving(self) -> None:
         if self._is_stopped:
@@ -80,18 +153,25 @@ class TaskEnds:
 
     def settled(self, settlement: Settlement) -> None:
         """It is durable. What goes on after a failure has ended where it was cancelled."""
-        if self._heard:
-            self.told(chain(settlement.ended_digests(), (failed.key.digest for failed in settlement.again)))
+        if self._waits or self._others.is_asked:
+            self.told([*chain(settlement.ended_digests(), (failed.key.digest for failed in settlement.again))])
 
     def told(self, digests: Iterable[bytes]) -> None:
         """They have ended, or may have."""
-        if not self._heard:
+        if self._others.is_asked:
+            digests = list(digests)
+            self._others.tell(digests)
+        self.heard(digests)
+
+    def heard(self, digests: Iterable[bytes]) -> None:
+        """As `told`, by another instance, which tells everybody itself."""
+        if not self._waits:
             return
         for digest in digests:
-            for heard in self._heard.get(digest, ()):
+            for heard in self._waits.get(digest, ()):
                 heard.set()
 
     def stop(self) -> None:
         """The server is going away: callers that wait are told so."""
         self._is_stopped = True
-        self.told(list(self._heard))
+        self.heard(list(self._waits))

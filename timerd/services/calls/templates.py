@@ -13,7 +13,7 @@ from typing import NamedTuple
 from google.protobuf.duration_pb2 import Duration
 
 from timerd.core.protocol import Conflict
-from timerd.model.codec import EXPIRES_AFTER, needing
+from timerd.model.codec import EXPIRES_AFTER, ON_END, needing
 from timerd.model.errors import Invalid
 from timerd.model.task import HORIZON_MS, MAX_PRIORITY, RetryPolicy, Template
 from timerd.services.calls.due_times import duration_ms, ms_from
@@ -31,6 +31,8 @@ MAX_BACKOFF_MS = 30 * 86_400_000
 MAX_MULTIPLIER = 100.0
 MAX_ATTEMPT_TIMEOUT_MS = 7 * 86_400_000
 MIN_ATTEMPT_TIMEOUT_MS = 100
+# What workers say of it comes in a second or two.
+MIN_STALL_TIMEOUT_MS = 1_000
 MAX_KEEP_RESULT_MS = 86_400_000
 _LABEL_KEY = re.compile(r"[A-Za-z0-9._\-/:]{1,64}")
 # Ids of zeros name nothing, ff is no version, and version 00 ends with its flags.
@@ -38,8 +40,9 @@ _TRACEPARENT = re.compile(
     r"(?!ff)(?!00-.{53})[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?"
 )
 _DEFAULTS = RetryPolicy()
-# A release that does not know the span would send what has expired.
-_EXPIRES_AFTER = needing(EXPIRES_AFTER)
+# A release that does not know the span would send what has expired; one that does not know the queue would end a task
+# and tell nobody.
+_NEEDED = {"expire_after": EXPIRES_AFTER, "on_end": ON_END}
 
 
 class Common(NamedTuple):
@@ -77,11 +80,20 @@ def _translated(namespace: str, packed: bytes) -> Common:
         expire_after_ms=_span_after(wire, "expire_after"),
         soft_expire_after_ms=_span_after(wire, "soft_expire_after"),
         keep_result_ms=_kept_for(wire),
+        stall_timeout_ms=_stall_timeout(wire),
         limit_key=plain_text(wire.limit_key, MAX_LIMIT_KEY_CHARS, "limit_key", "limit_key"),
-        kept=_EXPIRES_AFTER if wire.HasField("expire_after") else "",
+        on_end=queue_of(wire.on_end, "on_end") if wire.on_end else "",
+        kept=_needs(wire),
     )
     ordering_key = plain_text(wire.ordering_key, MAX_ORDERING_KEY_CHARS, "ordering_key", "ordering_key")
     return Common(template, _conflict(wire.on_conflict), packed, ordering_key)
+
+
+def _needs(wire: task_wire.TaskTemplate) -> str:
+    """What a release has to understand to have such a task."""
+    given = {each.name for each, _ in wire.ListFields()}
+    needed = [capability for name, capability in _NEEDED.items() if name in given]
+    return needing(*needed) if needed else ""
 
 
 def _priority(priority: int) -> int:
@@ -126,7 +138,7 @@ def _span_after(wire: task_wire.TaskTemplate, field: str) -> int:
     span_ms = duration_ms(duration, field)
     if 1 <= span_ms <= HORIZON_MS:
         return span_ms
-    raise Invalid(f"{field} is {span_ms} ms: give a millisecond to 100 years, or leave it out.", field)
+    raise Invalid(f"{field} is {_seconds(span_ms)}: give a millisecond to 100 years, or leave it out.", field)
 
 
 def _kept_for(wire: task_wire.TaskTemplate) -> int:
@@ -136,7 +148,23 @@ def _kept_for(wire: task_wire.TaskTemplate) -> int:
     span_ms = duration_ms(wire.keep_result, "keep_result")
     if 1 <= span_ms <= MAX_KEEP_RESULT_MS:
         return span_ms
-    raise Invalid(f"keep_result is {span_ms} ms: give a millisecond to 24 h, or leave it out.", "keep_result")
+    raise Invalid(f"keep_result is {_seconds(span_ms)}: give a millisecond to 24 h, or leave it out.", "keep_result")
+
+
+def _stall_timeout(wire: task_wire.TaskTemplate) -> int:
+    """0 = an attempt may be silent."""
+    if not wire.HasField("stall_timeout"):
+        return 0
+    span_ms, name = duration_ms(wire.stall_timeout, "stall_timeout"), "stall_timeout"
+    if not MIN_STALL_TIMEOUT_MS <= span_ms <= MAX_ATTEMPT_TIMEOUT_MS:
+        raise Invalid(f"stall_timeout is {_seconds(span_ms)}: give a second to 7 days, or leave it out.", name)
+    if span_ms >= (timeout_ms := retry_of(wire.retry).attempt_timeout_ms):
+        raise Invalid(
+            f"stall_timeout ({_seconds(span_ms)}) is not shorter than attempt_timeout ({_seconds(timeout_ms)}), so no "
+            "attempt could stall: give a shorter one, or a longer attempt_timeout.",
+            name,
+        )
+    return span_ms
 
 
 def _conflict(wire: int) -> Conflict:
@@ -161,7 +189,8 @@ def retry_of(wire: task_wire.RetryPolicy) -> RetryPolicy:
     longest_ms = _span(wire, "max_backoff", max(initial_ms, _DEFAULTS.max_backoff_ms), 1, MAX_BACKOFF_MS)
     if longest_ms < initial_ms:
         raise Invalid(
-            f"max_backoff ({longest_ms} ms) is shorter than initial_backoff ({initial_ms} ms): give at least as much.",
+            f"max_backoff ({_seconds(longest_ms)}) is shorter than initial_backoff ({_seconds(initial_ms)}): give at "
+            "least as much.",
             "retry.max_backoff",
         )
     timeout_ms = _span(
@@ -178,7 +207,8 @@ def _span(wire: task_wire.RetryPolicy, name: str, default_ms: int, least_ms: int
     if least_ms <= span_ms <= most_ms:
         return span_ms
     raise Invalid(
-        f"{name} is {span_ms} ms: give {least_ms} ms to {most_ms // 86_400_000} days, or leave it out.", f"retry.{name}"
+        f"{name} is {_seconds(span_ms)}: give {_seconds(least_ms)} to {most_ms // 86_400_000} days, or leave it out.",
+        f"retry.{name}",
     )
 
 
@@ -199,3 +229,8 @@ def _jitter(asked: float) -> float:
     if not asked <= 1:
         raise Invalid(f"The jitter is {asked}: give 0 to 1, or a negative value for none.", "retry.jitter")
     return asked
+
+
+def _seconds(span_ms: int) -> str:
+    """As people say it."""
+    return f"{span_ms / 1000:,.15g} s"

@@ -37,8 +37,16 @@ def throttle_of(said: MaySayThrottle, action: Action, field: str) -> Pushback | 
         raise Invalid(
             f"{field}.after is {after_ms:,} ms: give a millisecond to an hour ({MOST_AFTER_MS:,} ms).", f"{field}.after"
         )
-    return Pushback(throttle.limit, after_ms)
+    if throttle.by_key and throttle.limit:
+        raise Invalid(
+            f"{field}.by_key holds the limit key of the task in its queue, and the limit {throttle.limit!r} is of all "
+            "that list it: name the limit, or say by_key.",
+            f"{field}.by_key",
+        )
+    return Pushback(throttle.limit, after_ms, throttle.by_key)
 
 
 def throttle_message(throttle: Pushback | None) -> wire.Throttle | None:
-    return None if throttle is None else wire.Throttle(limit=throttle.limit, after=duration(throttle.after_ms))
+    if throttle is None:
+        return None
+    return wire.Throttle(limit=throttle.limit, after=duration(throttle.after_ms), by_key=throttle.by_key)

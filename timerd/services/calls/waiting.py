@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from timerd.core.regulation import HeldBack, Why
+from timerd.core.sinks.trouble import TargetTrouble
 from timerd.core.taken import QueueKey
 from timerd.model.identity import TaskId
 from timerd.model.instants import shown
@@ -15,8 +16,17 @@ from timerd.services.engine.verbs import State, TaskView
 from timerd.v1 import task_pb2 as wire
 
 
-def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting | None:
-    """None: it is not due, is with a worker, or has ended."""
+def _no_target(_: QueueKey) -> TargetTrouble | None:
+    return None
+
+
+def waiting_of(
+    view: TaskView,
+    rules: QueueRules,
+    now_ms: int,
+    trouble_of: Callable[[QueueKey], TargetTrouble | None] = _no_target,
+) -> wire.Waiting | None:
+    """None: it is not due, is with a worker, or has ended. `trouble_of`: the target of a queue."""
     if view.template is None or view.state not in (State.PENDING, State.RETRYING):
         return None
     if view.due_at_ms > now_ms:
@@ -25,6 +35,8 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
     opens_ms = rules.opens_ms(queue, now_ms)
     if opens_ms > now_ms:
         return _until_open(queue, opens_ms)
+    if (trouble := trouble_of(queue)) is not None:
+        return _until_taken(queue, trouble, now_ms)
     if held_back := rules.held_back(queue, now_ms, view.template.limit_key):
         return _until_all(queue, held_back)
     if view.behind is not None:
@@ -35,6 +47,17 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
     )
+
+
+def _until_taken(queue: QueueKey, trouble: TargetTrouble, now_ms: int) -> wire.Waiting:
+    said = f"The {trouble.kind} of its queue {queue.queue!r} {trouble.found}"
+    if trouble.wait_ms == math.inf:
+        return wire.Waiting(reason=wire.WAIT_REASON_TARGET, description=said)
+    if not trouble.wait_ms:
+        return wire.Waiting(reason=wire.WAIT_REASON_TARGET, description=f"{said} One task is being tried.")
+    until_ms = now_ms + int(trouble.wait_ms)
+    said = f"{said} One task is tried at {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_TARGET, until=timestamp(until_ms), description=said)
 
 
 def _until_key(view: TaskView, behind: TaskId) -> wire.Waiting:
@@ -99,16 +122,42 @@ def _until_tried(queue: QueueKey, held: HeldBack) -> wire.Waiting:
 
 def _until_less_of_key(queue: QueueKey, held: HeldBack) -> wire.Waiting:
     """`held.limit` is the limit key."""
-    of = f"the limit key {held.limit!r} of the queue {queue.queue!r}"
+    of = _key_of(queue, held)
     if held.until_ms == math.inf:
         many = "a key's share is" if held.why is Why.SHARE else "the limit of a key allows"
         said = f"Workers have as many tasks of {of} in hand as {many}."
-        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit_key=held.limit)
+        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said, limit=held.keyed, limit_key=held.limit)
     until_ms = int(held.until_ms)
     said = f"The rate of {of} allows its next start at {shown(until_ms)}."
+    return _until_key_may(until_ms, said, held)
+
+
+def _until_key_held(queue: QueueKey, held: HeldBack) -> wire.Waiting:
+    """`held.limit` is the limit key."""
+    until_ms = int(held.until_ms)
+    of = _key_of(queue, held)
+    said = f"A handler was throttled, so nothing of {of} starts before {shown(until_ms)}."
+    return _until_key_may(until_ms, said, held)
+
+
+def _key_of(queue: QueueKey, held: HeldBack) -> str:
+    of = f"limit {held.keyed!r}" if held.keyed else f"queue {queue.queue!r}"
+    return f"the limit key {held.limit!r} of the {of}"
+
+
+def _until_key_may(until_ms: int, said: str, held: HeldBack) -> wire.Waiting:
+    until = timestamp(until_ms)
     return wire.Waiting(
-        reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said, limit_key=held.limit
+        reason=wire.WAIT_REASON_LIMIT, until=until, description=said, limit=held.keyed, limit_key=held.limit
     )
+
+
+def _until_adapted(queue: QueueKey, _: HeldBack) -> wire.Waiting:
+    said = (
+        f"Workers have as many tasks of the queue {queue.queue!r} in hand as its adaptive limit allows now (timerd "
+        f"queues show {queue.queue})."
+    )
+    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said)
 
 
 _UNTIL = {
@@ -117,6 +166,8 @@ _UNTIL = {
     Why.BREAKER: _until_tried,
     Why.KEY: _until_less_of_key,
     Why.SHARE: _until_less_of_key,
+    Why.KEY_THROTTLED: _until_key_held,
+    Why.ADAPTIVE: _until_adapted,
 }
 
 

@@ -36,6 +36,7 @@ from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.codec import CAPABILITIES, PROGRESS, known_by_all
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
+from timerd.model.progress import ProgressReport
 from timerd.model.pushback import Pushback
 from timerd.services.dispatch.due_looks import DueLooks
 from timerd.services.dispatch.interrupting import Interrupting
@@ -52,10 +53,10 @@ STREAM_BYTES = (256 << 10, 4 << 20)
 AFTER_ERROR_MS = 100
 _LOG = logging.getLogger("timerd.delivery")
 # Holds the limit of a queue that was throttled; or says in a sentence why it does not.
-HoldsLimit = Callable[[QueueKey, Pushback, int], str]
+HoldsLimit = Callable[[QueueKey, str, Pushback, int], str]
 
 
-def nobody_holds(queue: QueueKey, _: Pushback, __: int) -> str:
+def nobody_holds(queue: QueueKey, _: str, __: Pushback, ___: int) -> str:
     return f"Nothing here could hold the queue {queue.queue!r}, so the attempt has failed."
 
 
@@ -102,7 +103,7 @@ class Delivery:
         # A round begins with the one and with the other in turn.
         self._ways = [self._send_by_credit, pools.send_due]
         self._sinks: dict[int, Sink] = {}
-        self._interrupting = Interrupting(machine.interrupts, self._sinks, firing)
+        self._interrupting = Interrupting(machine.interrupts, self._sinks, firing, self._live.cancelled)
         self._next_number = 1
         # Queues that a sink takes the backlog of.
         self._backlogs: set[QueueKey] = set()
@@ -246,8 +247,8 @@ class Delivery:
     def _throttled(self, namespace: str, tokens: bytes, throttle: Pushback, failure: Failure) -> Settlement:
         """Held before they go back, so that they are not sent again at once."""
 
-        def refusal(queue: QueueKey) -> str:
-            return self._hold_limit(queue, throttle, failure.at_ms)
+        def refusal(queue: QueueKey, limit_key: str) -> str:
+            return self._hold_limit(queue, limit_key, throttle, failure.at_ms)
 
         return self.machine.throttle(namespace, tokens, failure, refusal)
 
@@ -257,10 +258,10 @@ class Delivery:
         self._interrupting.repeat(sink, tokens, held)
         return held.lost
 
-    def report(self, sink: Settler, token: bytes, progress: str) -> None:
+    def report(self, sink: Settler, token: bytes, said: ProgressReport) -> None:
         """How far the attempt has come."""
         if self.keeps_progress():
-            self.machine.report(sink.namespace, token, progress)
+            self.machine.report(sink.namespace, token, said, self.clock_ms())
 
     def keeps_progress(self) -> bool:
         """Whether every instance knows what it is."""

@@ -6,7 +6,7 @@ asked, for the instance that knew of the cancel may be gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from timerd.core.dispatch import HeldTokens, InterruptReason, Interrupts
 from timerd.core.taken import Taken
@@ -25,9 +25,17 @@ REASONS = {
 
 
 class Interrupting:
-    """Of one instance. `sinks`: those of its workers, by their numbers."""
+    """Of one instance. `sinks`: those of its workers, by their numbers. `cancelled` is told of what was, and a worker
+    has here."""
 
-    def __init__(self, interrupts: Interrupts, sinks: Mapping[int, Sink], firing: Firing) -> None:
+    def __init__(
+        self,
+        interrupts: Interrupts,
+        sinks: Mapping[int, Sink],
+        firing: Firing,
+        cancelled: Callable[[Taken], None] = lambda _: None,
+    ) -> None:
+        self._cancelled = cancelled
         self._interrupts = interrupts
         self._sinks = sinks
         self._firing = firing
@@ -57,6 +65,8 @@ class Interrupting:
 
     def _tell(self, worker: int, taken: Taken, reason: InterruptReason) -> None:
         """A worker that is gone hears of it when it says what it has, wherever that is."""
+        if reason is InterruptReason.CANCELLED:
+            self._cancelled(taken)
         if (sink := self._sinks.get(worker)) is not None:
             sink.interrupt(ack_tokens(taken, self._firing.secret), reason)
 

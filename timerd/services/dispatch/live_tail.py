@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from timerd.core.dispatch import Assignment, Settlement, Tail
-from timerd.core.taken import QueueKey
+from timerd.core.taken import QueueKey, Taken
 from timerd.services.background import noted
 
 
@@ -20,6 +20,12 @@ class LiveTail:
         if self.tail.is_read:
             with noted("watching", "who looks on is not told of what was sent"):
                 self.tail.sent(queue, assignment.taken, assignment.called, now_ms)
+
+    def cancelled(self, taken: Taken) -> None:
+        """Their tasks were, and a worker has them."""
+        if self.tail.is_read:
+            with noted("watching", "who looks on is not told of what was cancelled"):
+                self.tail.cancelled(taken.digests)
 
     def ended(self, settlement: Settlement) -> None:
         """It is durable."""

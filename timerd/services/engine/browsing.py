@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from timerd.core.instance_machine import shards_of
 from timerd.core.partition import Asked
 from timerd.model.identity import DIGEST_BYTES, RowKey, TaskId, attempt_of, generation_of, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
@@ -262,7 +263,7 @@ class Browsing:
 
 
 def _partitions(entries: Iterable[BucketEntry]) -> list[Partition]:
-    return [Partition(entry.scope, entry.bucket_ms, shard) for entry in entries for shard in range(entry.shard_count)]
+    return [partition for entry in entries for partition in shards_of(entry)]
 
 
 def _matches(template: Template, query: Query) -> bool:

@@ -17,7 +17,7 @@ from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.model.task_ids import TaskIds
 from timerd.services.holding.driving import WRITES, Performs, Returned, drive, unknown_of
-from timerd.services.holding.shared_trips import SharedTrips
+from timerd.services.holding.driving_many import drive_many
 
 AT_ONCE = 256
 
@@ -76,7 +76,7 @@ async def end_all(
     for at in range(0, len(rest), AT_ONCE):
         part = rest[at : at + AT_ONCE]
         ways = [end_task(task, outcome, request, now_ms=now_ms, is_marked=task.digest in marked) for task in part]
-        said_of_part = await _side_by_side(ways, noting, SharedTrips(noting))
+        said_of_part = _sound(await drive_many(ways, noting), noting)
         answers.update(zip(part, said_of_part, strict=True))
     return [answers[task] for task in tasks]
 
@@ -94,7 +94,7 @@ async def _said_for_good(
     for at in range(0, len(ways), AT_ONCE):
         part = ways[at : at + AT_ONCE]
         work = [set_for_all_tries(tasks[n], request, cast(Cancelled, said[n]), now_ms) for n in part]
-        for n, each in zip(part, await _side_by_side(work, noting, SharedTrips(noting)), strict=True):
+        for n, each in zip(part, _sound(await drive_many(work, noting), noting), strict=True):
             known[n] = each
     return known
 
@@ -107,13 +107,10 @@ def _due(tasks: Sequence[TaskId], now_ms: int) -> list[int]:
     return [n for n, task in enumerate(tasks) if task.position_ms <= now_ms]
 
 
-async def _side_by_side(
-    procedures: Sequence[Procedure[Returned]], noting: _Noting, together: Performs | None = None
-) -> list[Returned]:
-    """By `together` where it is given. One alone without a task of its own, whose start and end are turns of the
-    loop."""
+async def _side_by_side(procedures: Sequence[Procedure[Returned]], noting: _Noting) -> list[Returned]:
+    """One alone without a task of its own, whose start and end are turns of the loop."""
     if len(procedures) > 1:
-        work = [drive(procedure, together or noting) for procedure in procedures]
+        work = [drive(procedure, noting) for procedure in procedures]
         return _sound(await asyncio.gather(*work, return_exceptions=True), noting)
     try:
         return [await drive(procedure, noting) for procedure in procedures]

@@ -29,13 +29,7 @@ from timerd.core.protocol import (
     stored_among,
 )
 from timerd.core.taken import QueueKey
-from timerd.model.errors import (
-    CorruptRow,
-    NotFound,
-    NotStored,
-    StoreUnknown,
-    Unavailable,
-)
+from timerd.model.errors import CorruptRow, NotFound, NotStored, StoreUnknown, Unavailable
 from timerd.model.first_reply import Times, first_reply, indexes_of, read_reply
 from timerd.model.identity import TaskId, attempt_of, delivery_id_of
 from timerd.model.ordering import OnFailure
@@ -60,7 +54,8 @@ from timerd.services.engine.moving import Moving
 from timerd.services.engine.namespace_use import NamespaceUse
 from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.placed_ids import PlacedIds, homes_after, places_after
-from timerd.services.engine.placing import by_bucket, marked_late, placed_from, positioned
+from timerd.services.engine.placing import by_key_shard, marked_late, placed_from, positioned
+from timerd.services.engine.singles import Singles
 from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
 from timerd.services.engine.verbs import (
     ENDED,
@@ -79,6 +74,7 @@ from timerd.services.holding.driving import after_a_write, drive
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
+from timerd.services.holding.shared_trips import of_all_calls
 
 ANSWERS = {
     Cancelled.CANCELLED: CancelAnswer.CANCELLED,
@@ -118,17 +114,21 @@ class Engine:
         self._attempts = Attempts(scheduler, time)
         self._expired = Expired(scheduler.procedures, time)
         self._browsing = Browsing(store, scheduler, secret, self._attempts, self._expired)
-        self.ordering = Ordering(scheduler.memory.order_keys, scheduler.halting, secret)
-        times = self.now_ms, self._time_ms
-        kept_ms, halting = config.history_retention_ms, scheduler.halting
-        self._moving = Moving(store, scheduler.procedures, kept_ms, *times, self.ordering.writing, halting)
-        self._keying = Keying(scheduler.procedures, self._time_ms)
+        in_cluster = not scheduler.procedures.others.is_single
+        self.ordering = Ordering(scheduler.memory.order_keys, scheduler.halting, secret, in_cluster=in_cluster)
+        times, kept_ms = (self.now_ms, self._time_ms), config.history_retention_ms
+        self._draining, self._knows_repeats = False, store.traits.knows_repeats
+        self._turns = of_all_calls(scheduler.procedures, shares_commits=self._knows_repeats)
+        self._moving = Moving(store, self._turns, kept_ms, *times, self.ordering.writing, scheduler.halting)
+        self._keying = Keying(self._turns, self._time_ms, in_cluster=in_cluster)
         self._estimating = Estimating(store)
         self.use = NamespaceUse(store, self._time_ms)
         self._facts = Facts(store, scheduler, time, config)
-        self._draining = False
-        self._knows_repeats = store.traits.knows_repeats
         self.scheduled = self._estimating.scheduled
+        # About how many tasks are due in each minute of a range, and from a minute on: what pages show.
+        self.load, self.estimated = self._estimating.by_minute, self._estimating.total
+        ways = scheduler.procedures, self.shards, self._schedule, self._call, self.counted
+        self.singles = Singles(secret, *ways, knows_repeats=self._knows_repeats)
 
     def drain(self) -> None:
         self._draining = True
@@ -145,12 +145,13 @@ class Engine:
     # -- schedule -------------------------------------------------------------------------------------------------
 
     async def schedule(self, tasks: NewTasks) -> StoredTasks:
-        now_ms = self.now_ms()
-        if not any(extra.ordering_key for extra in tasks.rows.extras):
-            return await self._schedule(tasks, now_ms)
-        with self.ordering.writing(now_ms):
-            self.ordering.number(tasks.rows, now_ms)
-            return await self._schedule(tasks, now_ms)
+        async with self._keying.in_line(tasks):
+            now_ms = self.now_ms()
+            if not any(extra.ordering_key for extra in tasks.rows.extras):
+                return await self._schedule(tasks, now_ms)
+            with self.ordering.writing(now_ms):
+                self.ordering.number(tasks.rows, now_ms)
+                return await self._schedule(tasks, now_ms)
 
     async def _schedule(self, tasks: NewTasks, now_ms: int) -> StoredTasks:
         if tasks.delayed and not self._knows_repeats:
@@ -158,19 +159,19 @@ class Engine:
         asked_ms = tasks.rows.columns["fire_at_ms"].copy()
         positions_ms = placed_from(asked_ms, now_ms) if self._knows_repeats else first_places(tasks, asked_ms, now_ms)
         shards = await self.shards.place(tasks.prefix, tasks.rows, positions_ms)
-        ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards)
+        ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards, self.ordering.shards(tasks.rows))
         keys = await self._keying.reserve(tasks, ids, now_ms) if tasks.keys else NO_KEYS
         first_ms, placed_ms = await self._append(tasks, positions_ms, asked_ms, keys.left_out, now_ms, shards)
         is_repeat = first_ms is not positions_ms
         if is_repeat or placed_ms is not positions_ms:
             with after_a_write():
                 ids = await self._ids_elsewhere(tasks, first_ms, placed_ms, shards, is_repeat=is_repeat)
+        may_be_repeat = is_repeat or not self._knows_repeats
         if not tasks.keys:
-            return StoredTasks(ids, {}, {})
+            return StoredTasks(ids, {}, {}, may_be_repeat)
         with after_a_write():
-            may_be_repeat = is_repeat or not self._knows_repeats
             refused = await self._keying.activate(tasks, ids, keys, may_be_repeat=may_be_repeat)
-        return StoredTasks(ids, keys.kept, refused)
+        return StoredTasks(ids, keys.kept, refused, may_be_repeat)
 
     async def is_stored(self, tasks: NewTasks, refused_now: Collection[int] = ()) -> bool:
         if not self._knows_repeats:
@@ -197,7 +198,7 @@ class Engine:
         asked_ms = tasks.rows.columns["fire_at_ms"]
         places_ms = first_places(tasks, asked_ms, self.now_ms())
         shards = await self.shards.place(tasks.prefix, tasks.rows, places_ms)
-        return tuple(by_bucket(positioned(tasks.rows, places_ms, asked_ms), shards))
+        return self._by_shard(positioned(tasks.rows, places_ms, asked_ms), shards)
 
     async def _append(
         self,
@@ -228,10 +229,14 @@ class Engine:
             with after_a_write():
                 again = await self._see_to(tasks, placed_ms, now_ms)
             return placed_ms, places_after(tasks, placed_ms, again)
+        self.counted(rows)
+        return positions_ms, places_after(tasks, positions_ms, done)
+
+    def counted(self, rows: RowGroup) -> None:
+        """They were stored."""
         self._estimating.add(rows)
         self.use.add(rows)
         self.shards.took_in(rows.columns["position_ms"], len(rows.payloads))
-        return positions_ms, places_after(tasks, positions_ms, done)
 
     def _insert(
         self, tasks: NewTasks, groups: Groups, spread: Spread | None, positions_ms: Times, asked_ms: Times, now_ms: int
@@ -239,22 +244,26 @@ class Engine:
         if not self._knows_repeats:
             return stored_once(Append(groups, spread=spread), self._call(tasks, now_ms), self._procedures)
         reply = first_reply(positions_ms, asked_ms, tasks.rows.columns["index"])
-        return drive(insert(Append(groups, tasks.prefix, reply, spread), now_ms), self._procedures)
+        runner = self._turns if len(tasks.rows) == 1 else self._procedures
+        return drive(insert(Append(groups, tasks.prefix, reply, spread), now_ms), runner)
 
     def _call(self, tasks: NewTasks, now_ms: int) -> Call:
         return Call(tasks.prefix, now_ms, now_ms + KEPT_MS, self._config.history_retention_ms)
 
     def _placed(self, rows: RowGroup, now_ms: int, shards: Mapping[int, int]) -> tuple[Groups, Spread | None]:
-        """By bucket as far as a holder may want to hear of them, in one piece beyond."""
+        """By bucket as far as a holder may want to hear of them, in one piece beyond; those of ordering keys all."""
         far_from_ms = bucket_of(now_ms + self._config.look_ahead_ms + NOT_HELD_AHEAD_MS)
         positions_ms = rows.columns["position_ms"]
         far_count = int(np.count_nonzero(positions_ms >= far_from_ms)) if len(rows) >= SPREAD_ROWS else 0
-        if far_count < SPREAD_ROWS:
-            return tuple(by_bucket(rows, shards)), None
+        if far_count < SPREAD_ROWS or self.ordering.shards(rows):
+            return self._by_shard(rows, shards), None
         order = np.argsort(positions_ms, kind="stable")
         near, far = rows.select(order[:-far_count]), rows.select(order[-far_count:])
         others = {bucket_ms: shard for bucket_ms, shard in shards.items() if shard}
-        return tuple(by_bucket(near, shards)), Spread(TIME_SCOPE, 0, far, others)
+        return self._by_shard(near, shards), Spread(TIME_SCOPE, 0, far, others)
+
+    def _by_shard(self, rows: RowGroup, shards: Mapping[int, int]) -> Groups:
+        return tuple(by_key_shard(rows, shards, self.ordering.shards(rows)))
 
     async def _see_to(self, tasks: NewTasks, placed_ms: Times, now_ms: int) -> Inserted:
         """Rows of a repeat whose instant has come: the first call may have died before they were taken in."""
@@ -264,7 +273,7 @@ class Engine:
             return Inserted()
         try:
             shards = await self.shards.place(tasks.prefix, rows, rows.columns["position_ms"])
-            return await drive(insert_repeated(Append(tuple(by_bucket(rows, shards))), now_ms), self._procedures)
+            return await drive(insert_repeated(Append(self._by_shard(rows, shards)), now_ms), self._procedures)
         except ClosedForGood as error:
             raise StoreUnknown("The task's instant was closed while it was looked for.") from error
 
@@ -272,11 +281,11 @@ class Engine:
         self, tasks: NewTasks, first_ms: Times, placed_ms: Times, shards: Mapping[int, int], *, is_repeat: bool
     ) -> PlacedIds:
         """Of rows that do not live where this call put them: it is a repeat, or they were written again."""
-        others: Mapping[int, int] = {}
+        others: Mapping[int, int] = self.ordering.shards(tasks.rows)
         if is_repeat:
             shards = await self.shards.place(tasks.prefix, tasks.rows, first_ms)
         if placed_ms is not first_ms:
-            shards, others = homes_after(first_ms, placed_ms, shards)
+            shards, others = homes_after(first_ms, placed_ms, shards, others)
         return PlacedIds(self.secret, tasks.prefix, tasks.rows, placed_ms, shards, others)
 
     async def flush_estimates(self) -> None:
@@ -286,18 +295,16 @@ class Engine:
     # -- cancel, move, look ---------------------------------------------------------------------------------------
 
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]:
-        now_ms = self.now_ms()
-        request = _hash(namespace, request_id)
-        runner = self._procedures
-        groups = runner.others.side_by_side
+        now_ms, request = self.now_ms(), _hash(namespace, request_id)
+        runner = self._turns if len(ids) == 1 else self._procedures
+        groups = self._procedures.others.side_by_side
         said = await end_all(ids, Outcome.CANCELLED, request, runner, groups, now_ms=now_ms)
         if said.count(Cancelled.CANCELLED) == len(ids):
             self._removed(namespace, ids)
             return [CancelAnswer.CANCELLED] * len(ids)
         self._removed(namespace, _ended_now(ids, said))
-        forgotten = await self._forgotten(
-            [t for t, s in zip(ids, said, strict=True) if s is Cancelled.NOT_FOUND], now_ms
-        )
+        gone = [t for t, s in zip(ids, said, strict=True) if s is Cancelled.NOT_FOUND]
+        forgotten = await self._forgotten(gone, now_ms)
         return [CancelAnswer.FINISHED if t in forgotten else ANSWERS[s] for t, s in zip(ids, said, strict=True)]
 
     async def reschedule(self, namespace: str, moves: Sequence[AskedMove]) -> Sequence[int | NotStored]:
@@ -311,11 +318,11 @@ class Engine:
         return await self._moving.moved_before(task, _hash(namespace, request).hex())
 
     async def recall(self, request: bytes) -> bytes | None:
-        return await drive(recall(request), self._procedures)
+        return await drive(recall(request), self._turns)
 
     async def remember(self, request: bytes, answer: bytes) -> bytes:
         with after_a_write():
-            return await drive(remember(request, answer, int(self._time.exact_ms())), self._procedures)
+            return await drive(remember(request, answer, int(self._time.exact_ms())), self._turns)
 
     async def keep_result(self, delivery_id: bytes, result: bytes, keep_ms: int) -> None:
         with after_a_write():
@@ -343,18 +350,16 @@ class Engine:
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
         name = name_key(namespace, key)
         once = resolve_once(name, request, int(self._time.exact_ms())) if request else resolve(name)
-        task = await drive(once, self._procedures)
+        task = await drive(once, self._turns)
         if task is None:
             raise NotFound(f"No task has the key {key!r}.", "NOT_FOUND")
         return task
 
     async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
-        names = [name_key(namespace, key) for key in keys]
-        return await resolved_once(names, request, self._time_ms, self._procedures)
+        return await resolved_once([name_key(namespace, k) for k in keys], request, self._time_ms, self._procedures)
 
     async def resolve_each(self, namespace: str, keys: Sequence[tuple[str, bytes]]) -> Sequence[TaskId | None]:
-        named = [(name_key(namespace, key), request) for key, request in keys]
-        return await resolved_each(named, self._time_ms, self._procedures)
+        return await resolved_each([(name_key(namespace, k), r) for k, r in keys], self._time_ms, self._procedures)
 
     async def redrive(
         self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int
@@ -380,8 +385,8 @@ class Engine:
                 await self._store.put_dead_letters(later)
         return len(taken) - len(later)
 
-    def halts_its_key(self, letter: DeadLetter) -> bool:
-        return self._scheduler.halting.is_by(letter.task_id)
+    async def halting(self, dead_letters: Sequence[DeadLetter]) -> Collection[bytes]:
+        return await self._scheduler.halting.among(dead_letters)
 
     async def list(self, query: Query, after: Cursor | None, limit: int, max_scanned: int, *, payload: bool) -> Views:
         return await self._browsing.page(query, after, limit, max_scanned, payload=payload)
@@ -390,20 +395,16 @@ class Engine:
         return await self._browsing.count(query, after, max_scanned)
 
     async def estimate(self, namespace: str, queue: str) -> int:
-        return await self._estimating.total(namespace, queue, self.now_ms())
+        return (await self._estimating.total(namespace, queue, self.now_ms())).tasks
 
-    async def load(self, namespace: str, queue: str, start_ms: int, end_ms: int) -> Mapping[int, int]:
-        """minute_ms -> about how many tasks are due in it, from `start_ms` on, before `end_ms`. Empty queue = all."""
-        return await self._estimating.by_minute(namespace, queue, start_ms, end_ms)
-
-    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
+    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int, int]:
         self.now_ms()
         page = await self._browsing.page(query, after, max_scanned, max_scanned, payload=False)
         request = _hash(query.namespace, "purge")
         ids = [view.task_id for view in page.views]
         said = await end_all(ids, Outcome.PURGED, request, self._procedures, self._procedures.others.side_by_side)
         self._removed(query.namespace, _ended_now(ids, said))
-        return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
+        return said.count(Cancelled.CANCELLED), page.cursor, page.scanned_through_ms, said.count(Cancelled.IN_FLIGHT)
 
     def goes_by(self, mode: ModeOf, on_failure: Callable[[QueueKey], OnFailure]) -> None:
         """What queues may do, for `facts`; and what becomes of an ordering key when a task of it fails."""
@@ -460,23 +461,24 @@ class Engine:
         return await self._procedures.is_in_hand(here.place, lease_ms, now_ms)
 
     def _view(self, task: TaskId, here: Located, rows: RowGroup, *, is_in_hand: bool, acked_unsent: bool) -> TaskView:
-        extra, key = rows.extra_of(0), here.place.key
+        extra, key, template = rows.extra_of(0), here.place.key, rows.template_of(0)
         state = State.IN_FLIGHT if is_in_hand else self._state(here, key.version)
         unsent = acked_unsent and state is State.ACKED
         attempt = self._attempts.begun(here.place.partition, key, state, extra.lease_until_ms, ended_unsent=unsent)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
-        template, payload = rows.template_of(0), rows.payload(0)
+        payload = rows.payload(0)
         progress = (self._scheduler.deliveries.progress_of(key) if is_in_hand else "") or extra.progress
         notes = payload, extra.key, attempt, extra.last_error, extra.history, progress, extra.ordering_key
         # Of an ordering key an attempt that follows a failed one stands where that stood.
         due_at_ms = max(key.position_ms, extra.not_before_ms)
-        delivery_id = delivery_id_of(key.digest, key.version)
-        view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes, delivery_id=delivery_id)
+        sent_id = delivery_id_of(key.digest, key.version)
+        ended = is_in_hand and marked_as(here) in (State.CANCELLED, State.PURGED)
+        view = TaskView(task, state, fire_at_ms, due_at_ms, template, *notes, delivery_id=sent_id, is_cancelling=ended)
         if not extra.ordering_key:
             return view
-        halt = self.ordering.halt_of(view)
-        behind = self.ordering.before(view, self.secret, int(self._time.exact_ms()))
-        return replace(view, behind=TaskId.from_bytes(halt.task_id) if halt else behind, is_halted=halt is not None)
+        queue, now_ms = QueueKey(template.namespace, template.queue), int(self._time.exact_ms())
+        before = self.ordering.before(queue, extra.ordering_key, task.digest, now_ms)
+        return replace(view, behind=before.task, is_halted=before.is_halted)
 
     def _state(self, here: Located, version: int) -> State:
         if here.ending.outcome in ENDED:

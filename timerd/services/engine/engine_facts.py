@@ -7,9 +7,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 
 from timerd.config import ServerConfig
 from timerd.core.dispatch import LATENESS_BOUNDS_MS
+from timerd.core.instance_machine import shards_of
 from timerd.core.ledger import Ledger
 from timerd.core.partition import PartitionMachine
 from timerd.core.taken import QueueKey
+from timerd.model.counted import counted
+from timerd.model.halts import Halt
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.regulations import Mode
@@ -70,7 +73,7 @@ class Facts:
             started_ms=self._started_ms,
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
             lateness_counts=self._scheduler.deliveries.machine.queue_stats.lateness_counts(),
-            advice=self._advice(store, ledger, oldest_ms),
+            advice=self._advice(store, ledger, oldest_ms, await self._scheduler.halting.standing()),
             notes=self._notes(machines, kept_back),
         )
 
@@ -78,9 +81,11 @@ class Facts:
         """Position of the oldest row that is not over, but for what somebody keeps back: these queues, and keys that
         stand still."""
         keys = self._scheduler.memory.order_keys
+        now_ms = int(self._time.exact_ms())
         if not kept_back and not keys.halts.names():
-            return min((ms for m in machines if (ms := m.oldest_ms()) is not None), default=None)
-        waiting = [m.oldest_waiting_of(queue) for m in machines for queue in m.queues() if queue not in kept_back]
+            return min((ms for m in machines if (ms := m.oldest_standing_ms(now_ms)) is not None), default=None)
+        sending = ((m, queue) for m in machines for queue in m.queues() if queue not in kept_back)
+        waiting = [machine.oldest_waiting_of(queue, now_ms) for machine, queue in sending]
         in_hand = [key.position_ms for machine in machines for key in machine.open_keys()]
         found = (*waiting, keys.oldest_ms(kept_back), *in_hand)
         return min((ms for ms in found if ms is not None), default=None)
@@ -95,19 +100,20 @@ class Facts:
         now_ms = int(self._time.exact_ms())
         due = {queue: sum(m.all_due(queue, now_ms) for m in machines) for queue in sorted(kept_back)}
         said = [
-            f"The queue {queue.queue!r} of the namespace {queue.namespace!r} is {kept_back[queue]} and has {rows:,} "
-            "due tasks: `timerd queues show` says why, and `timerd queues resume` lets them go."
+            f"The queue {queue.queue!r} of the namespace {queue.namespace!r} is {kept_back[queue]} and has "
+            f"{counted(rows, 'due task')}: `timerd queues show` says why, and `timerd queues resume` lets them go."
             for queue, rows in due.items()
             if rows
         ]
         more = len(said) - MOST_NAMED
-        return [*said[:MOST_NAMED], *([f"{more} more queues send nothing and have due tasks."] if more > 0 else [])]
+        others = f"{counted(more, 'more queue', 'do')} not send what is due."
+        return [*said[:MOST_NAMED], *([others] if more > 0 else [])]
 
     async def _ledger(self) -> Ledger:
         """Finished and unheld buckets from their control rows, held ones from memory."""
         ledger = Ledger()
         entries = await self._store.catalogue(None, -(1 << 62), int(self._time.exact_ms()) + 1)
-        places = {Partition(e.scope, e.bucket_ms, shard) for e in entries for shard in range(e.shard_count)}
+        places = {partition for entry in entries for partition in shards_of(entry)}
         read: set[Partition] = set()
         controls: list[Control] = []
         # One that is let go of meanwhile is read as well, one that is taken meanwhile counts as it was read.
@@ -125,7 +131,7 @@ class Facts:
         ledger.add_open(held)
         return ledger
 
-    def _advice(self, store: StoreFacts, ledger: Ledger, oldest_ms: int) -> list[str]:
+    def _advice(self, store: StoreFacts, ledger: Ledger, oldest_ms: int, halts: Sequence[Halt]) -> list[str]:
         said = []
         if not self._time.trusted:
             said.append(f"{self._time.doubt} Check the machine's time service.")
@@ -138,18 +144,19 @@ class Facts:
             for damage in store.corrupt[:MOST_NAMED]
         ]
         if len(store.corrupt) > MOST_NAMED:
-            said.append(f"{len(store.corrupt) - MOST_NAMED} more parts of the data are damaged: the log names them.")
+            others = counted(len(store.corrupt) - MOST_NAMED, "more part")
+            said.append(f"Damaged are {others} of the data as well: the log names them.")
         if ledger.unexplained:
             said.append(
-                f"{ledger.unexplained} rows of finished buckets have no known end: their writers died before an OK, or "
-                "a task was missed. Compare with your own records."
+                f"{counted(ledger.unexplained, 'row')} of finished buckets ended nobody knows how: a writer died "
+                "before an OK, or a task was missed. Compare with your own records."
             )
         if rows := self._scheduler.held.foreign_rows():
             said.append(
-                f"{rows} rows were written by a later release and need what this one does not understand "
-                f"({', '.join(self._scheduler.held.foreign_needs())}): they wait until this instance is upgraded."
+                f"{counted(rows, 'row', 'were')} written by a later release with what this one does not understand "
+                f"({', '.join(self._scheduler.held.foreign_needs())}), to wait until this instance is upgraded."
             )
-        said += halted_advice(self._scheduler.memory.order_keys.halts, MOST_NAMED)
+        said += halted_advice(halts, MOST_NAMED)
         if oldest_ms and oldest_ms < self._time.exact_ms() - LATE_MS:
             said.append(
                 "A task has been due for more than a minute: is a worker of its queue connected, and has it credit?"

@@ -9,7 +9,7 @@ called so.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,11 @@ from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template
 from timerd.model.task_ids import TaskIds
-from timerd.ports import Store
+from timerd.ports import EstimatedTotal, Store
 from timerd.services.engine.minute_counts import MinuteCounts
 
 MINUTE_MS = 60_000
+FOR_EVER_MS = 1 << 62
 MAX_QUEUES = 100_000
 # Of so many rows at once, which with FEW_ROWS in a message are those of 64 messages: a millisecond or two of the loop.
 COUNTED_AT_ONCE = 4_096
@@ -91,19 +92,26 @@ class Estimating:
             if queue is not None:
                 self._new[queue].take_off_many(minutes[scopes == scope])
 
-    async def total(self, namespace: str, queue: str, now_ms: int) -> int:
+    async def total(self, namespace: str, queue: str, now_ms: int) -> EstimatedTotal:
         """From this minute on. Empty queue = all."""
-        counts = await self.by_minute(namespace, queue, now_ms // MINUTE_MS * MINUTE_MS, 1 << 62)
-        return max(0, sum(counts.values()))
+        start_ms = now_ms // MINUTE_MS * MINUTE_MS
+        tasks, minutes = await self._store.estimated(namespace, queue, start_ms, FOR_EVER_MS)
+        tasks += sum(sum(each.values()) for each in self._unwritten(namespace, queue, start_ms, FOR_EVER_MS))
+        return EstimatedTotal(max(0, tasks), minutes)
 
     async def by_minute(self, namespace: str, queue: str, start_ms: int, end_ms: int) -> dict[int, int]:
         """minute_ms -> tasks, what is not written yet included; a number may be below 0. Empty queue = all."""
         counts = Counter(await self._store.estimates(namespace, queue, start_ms, end_ms))
+        for new in self._unwritten(namespace, queue, start_ms, end_ms):
+            counts.update(new)
+        return counts
+
+    def _unwritten(self, namespace: str, queue: str, start_ms: int, end_ms: int) -> Iterator[dict[int, int]]:
+        """What came since the last flush, of each of the queues."""
         for (space, name), new in self._counted().items():
             if space == namespace and queue in ("", name):
                 fresh = {minute * MINUTE_MS: tasks for minute, tasks in new.counts().items()}
-                counts.update({at_ms: tasks for at_ms, tasks in fresh.items() if start_ms <= at_ms < end_ms})
-        return counts
+                yield {at_ms: tasks for at_ms, tasks in fresh.items() if start_ms <= at_ms < end_ms}
 
     def _remember(self, template: Template) -> None:
         if len(self._queues) >= MAX_QUEUES:

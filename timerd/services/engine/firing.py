@@ -73,7 +73,7 @@ class SchedulerFiring:
         self._halting = scheduler.halting
         may_end = scheduler.halting.may_end
         redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms, may_end)
-        self._gates = (redelivery, *gates, self._key_gate())
+        self._gates, self._last_gate = (redelivery, *gates), self._key_gate()
         self._turns = TakingTurns(scheduler, self._loaded, self._heard, MOST_KEPT_BACK)
         scheduler.deliveries.machine.key_hands.queues = self._turns.limit_keys.queues
         # Where there are other instances, a task may have been written into two partitions.
@@ -86,7 +86,8 @@ class SchedulerFiring:
         return int(self._time.exact_ms())
 
     def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> Sequence[Taken]:
-        admission = Admission(self._gates if self._in_hand is None else (*self._gates, InHandGate(self._in_hand)))
+        in_hand = () if self._in_hand is None else (InHandGate(self._in_hand),)
+        admission = Admission((*self._gates, *in_hand, self._last_gate))
         if queue in self._turns.limit_keys.queues:
             # In the turns of keys no order key says how far to go.
             return self._turns.take(queue, limit if upto == LAST else 1, now_ms, admission)
@@ -291,7 +292,7 @@ class SchedulerFiring:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _key_gate(self) -> KeyGate:
-        """The last one: what passes it is sent. Beside other instances nothing has an ordering key."""
+        """The last one: what passes it is sent."""
         scheduler = self._scheduler
         machines, brought = scheduler.machines, scheduler.deliveries.machine.before.brought
 

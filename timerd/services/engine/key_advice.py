@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from shlex import quote
 
+from timerd.model.counted import counted
 from timerd.model.halts import Halt
 from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.model.instants import shown
@@ -21,7 +22,7 @@ def halted_advice(halts: Iterable[Halt], most: int) -> list[str]:
         return said
     others = [halt.queue for halt in list(first.values())[most:]]
     lists = f"`timerd keys list {quote(max(set(others), key=others.count))}`"
-    return [*said[:most], f"{more} more ordering keys stand still: see {lists}."]
+    return [*said[:most], f"{counted(more, 'more ordering key', 'stand')} still: see {lists}."]
 
 
 def _sentence(halt: Halt) -> str:

@@ -6,13 +6,14 @@ a repeat hears the same when the key is free by then, and so does a try of the c
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from timerd.core.protocol import (
     Conflict,
+    Procedure,
     Reserved,
     activate,
     give_back,
@@ -27,9 +28,10 @@ from timerd.model.codec import dump_json
 from timerd.model.errors import AlreadyExists, NotStored
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import name_key
+from timerd.services.engine.key_lines import KeyLines
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.driving import Performs, drive
-from timerd.services.holding.shared_trips import SharedTrips
+from timerd.services.holding.driving_many import drive_all
 
 _KEPT = b"kept"
 
@@ -52,39 +54,49 @@ NO_KEYS = Keys()
 
 
 class Keying:
-    """`time_ms`: the time, by which it is judged whether a try was held up."""
+    """`time_ms`: the time, by which it is judged whether a try was held up. `in_cluster`: other instances may give keys
+    to calls meanwhile."""
 
-    def __init__(self, runner: Performs, time_ms: Callable[[], int]) -> None:
+    def __init__(self, runner: Performs, time_ms: Callable[[], int], *, in_cluster: bool = False) -> None:
         self._runner = runner
         self._time_ms = time_ms
+        self._in_cluster = in_cluster
+        self._lines = KeyLines()
+
+    @asynccontextmanager
+    async def in_line(self, tasks: NewTasks) -> AsyncIterator[None]:
+        """Behind the calls that came before for one of its keys. Nobody overtakes a call there, so what it has waited
+        does not hold it up."""
+        if not tasks.keys:
+            yield
+            return
+        since_ms = self._time_ms()
+        async with self._lines.place({name_key(tasks.namespace, key) for key, _ in tasks.keys.values()}):
+            tasks.waited_ms = 0 if self._in_cluster else self._time_ms() - since_ms
+            yield
 
     async def reserve(self, tasks: NewTasks, ids: Sequence[TaskId], now_ms: int) -> Keys:
         """Raises Overtaken where nothing else is left of the message."""
         may_stay = any(policy is not Conflict.REPLACE for _, policy in tasks.keys.values())
         known = await self._recall(tasks) if may_stay else None
         left = [row for row in tasks.keys if known is None or row not in known]
-        together = self._together(len(left))
-        work = [self._reserve(tasks, ids[row], row, together) for row in left]
-        found = dict(zip(left, await asyncio.gather(*work), strict=True))
+        work = [self._reserving(tasks, ids[row], row) for row in left]
+        found = dict(zip(left, await drive_all(work, self._runner), strict=True))
         taken = {row: held.taken_by for row, held in found.items() if held.taken_by is not None}
         if may_stay and known is None:
             known = await self._decide(tasks, taken, now_ms)
             # Another try decided to write these, and had reserved their keys before.
             for row in taken.keys() - known.keys():
-                found[row] = await self._reserve(tasks, ids[row], row, self._runner)
+                found[row] = await drive(self._reserving(tasks, ids[row], row), self._runner)
         keys = _as_decided(tasks, known or {})
         for row, held in found.items():
             await self._sort(tasks, keys, row, held)
         return keys
 
-    def _together(self, keys: int) -> Performs:
-        """One key has a trip of its own at once: who waits for others loses its races."""
-        return SharedTrips(self._runner) if keys > 1 else self._runner
-
-    async def _reserve(self, tasks: NewTasks, task: TaskId, row: int, runner: Performs) -> Reserved:
+    def _reserving(self, tasks: NewTasks, task: TaskId, row: int) -> Procedure[Reserved]:
         key, policy = tasks.keys[row]
         name = name_key(tasks.namespace, key)
-        return await drive(reserve(name, task, policy, self._time_ms, tasks.asked_ms), runner)
+        return reserve(name, task, policy, self._time_ms, tasks.asked_ms, tasks.waited_ms)
 
     async def _recall(self, tasks: NewTasks) -> dict[int, str] | None:
         """Row -> the task that has its key, as it was decided before; None: nothing was."""
@@ -117,12 +129,12 @@ class Keying:
         """After the rows are durable: why those are refused that are. Raises Aborted where all have lost their keys."""
         lost = await self._lost_before(tasks, ids, keys) if may_be_repeat else []
         ours = {row: held for row, held in keys.reserved.items() if row not in lost}
-        together = self._together(len(ours))
+        now_ms = self._time_ms()
         work = [
-            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held, self._time_ms()), together)
+            activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held, now_ms)
             for row, held in ours.items()
         ]
-        answers = await asyncio.gather(*work)
+        answers = await drive_all(work, self._runner)
         lost += [row for row, task in zip(ours, answers, strict=True) if task is not None]
         if len(lost) == len(tasks.rows):
             raise key_lost()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Sequence
 
@@ -11,16 +10,16 @@ from timerd.model.codec import dump_json
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import RegisterKey
 from timerd.services.holding.driving import Performs, drive
-from timerd.services.holding.shared_trips import SharedTrips
+from timerd.services.holding.driving_many import drive_all
 
 
 async def resolved_each(
     named: Sequence[tuple[RegisterKey, bytes]], time_ms: Callable[[], int], runner: Performs
 ) -> list[TaskId | None]:
     """As below, of calls with a key each that came together: each is remembered by itself, under its own hash."""
-    together, now_ms = SharedTrips(runner), time_ms()
-    work = (drive(resolve_once(name, call, now_ms) if call else resolve(name), together) for name, call in named)
-    return await asyncio.gather(*work)
+    now_ms = time_ms()
+    work = [resolve_once(name, call, now_ms) if call else resolve(name) for name, call in named]
+    return await drive_all(work, runner)
 
 
 async def resolved_once(
@@ -30,8 +29,7 @@ async def resolved_once(
     whichever have the keys by then. Without a hash those that have them now."""
     known = await drive(recall(request), runner) if request else None
     if known is None:
-        together = SharedTrips(runner)
-        tasks = await asyncio.gather(*(drive(resolve(name), together) for name in names))
+        tasks = await drive_all([resolve(name) for name in names], runner)
         if not request:
             return tasks
         known = await drive(remember(request, dump_json([str(task or "") for task in tasks]), time_ms()), runner)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -12,9 +11,9 @@ from timerd.core.ordering import Filed, KeyFacts, KeyPhase, OrderKeys
 from timerd.core.taken import QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import PREFIX_BYTES, TaskId, mac_of
+from timerd.model.ordering import key_shards_of, numbered
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
-from timerd.services.engine.verbs import TaskView
 from timerd.services.holding.halting import Halting
 
 # A write of which nobody heard the end has been met by a sweep, if it was made.
@@ -54,10 +53,21 @@ class KeyState(NamedTuple):
     halt: Halt | None = None
 
 
+class Before(NamedTuple):
+    """What keeps a task of a key from being sent. `is_halted`: that has failed for good, and the key stands still."""
+
+    task: TaskId | None
+    is_halted: bool = False
+
+
+NONE_BEFORE = Before(None)
+
+
 class Ordering:
     """Of one instance."""
 
-    def __init__(self, keys: OrderKeys, halting: Halting, secret: bytes) -> None:
+    def __init__(self, keys: OrderKeys, halting: Halting, secret: bytes, *, in_cluster: bool = False) -> None:
+        self._in_cluster = in_cluster
         self._keys = keys
         self._halting = halting
         self._secret = secret
@@ -65,29 +75,34 @@ class Ordering:
     def number(self, rows: RowGroup, now_ms: int) -> None:
         """Gives them their order, in the step that accepts them."""
         base = self._keys.draw(int(rows.columns["index"].max()) + 1, now_ms)
-        rows.extras = [replace(e, order_base=base) if e.ordering_key else e for e in rows.extras]
+        rows.extras = [numbered(extra, base, in_cluster=self._in_cluster) for extra in rows.extras]
 
-    def before(self, view: TaskView, secret: bytes, now_ms: int) -> TaskId | None:
+    def shards(self, rows: RowGroup) -> dict[int, int]:
+        """Row -> key shard, of those that have an ordering key, where there is a cluster."""
+        return key_shards_of(rows) if self._in_cluster and rows.extras else {}
+
+    def keeps(self, queue: QueueKey, ordering_key: str) -> bool:
+        """Whether this instance sends the tasks of the key."""
+        return self._keys.is_kept(queue, ordering_key)
+
+    def before(self, queue: QueueKey, ordering_key: str, digest: bytes, now_ms: int) -> Before:
         """The task of the key that keeps this one from being sent. One that has expired, and was not sent, keeps none:
-        it is passed over when its turn comes."""
-        if view.template is None:
-            return None
-        queue = QueueKey(view.template.namespace, view.template.queue)
-        found = self._keys.before(queue, view.ordering_key, view.task_id.digest)
+        it is passed over when its turn comes. Of a key that this instance does not keep it knows none."""
+        if not self.keeps(queue, ordering_key):
+            return NONE_BEFORE
+        if (halt := self._keys.halts.find(queue, ordering_key)) is not None:
+            return Before(_task_of(halt), is_halted=True)
+        found = self._keys.before(queue, ordering_key, digest)
         if found is None or (found.key.digest not in self._keys.blocking and has_expired(found, now_ms)):
-            return None
-        return id_of(found, secret)
-
-    def halt_of(self, view: TaskView) -> Halt | None:
-        """What halts the key of a task that lives; None: nothing does."""
-        if view.template is None:
-            return None
-        return self._keys.halts.find(QueueKey(view.template.namespace, view.template.queue), view.ordering_key)
+            return NONE_BEFORE
+        return Before(id_of(found, self._secret))
 
     def states(self, queue: QueueKey, most: int) -> list[KeyState]:
-        """Keys of the queue: those that stand still for the longest, then those that have the most in memory."""
+        """Keys of the queue, of a cluster those that this instance keeps: which stand still for the longest, then which
+        have the most in memory."""
         facts = {each.ordering_key: each for each in self._keys.facts(queue, most)}
-        halts = sorted((each for each in self._keys.halts if (each.namespace, each.queue) == queue), key=_SINCE)
+        of_queue = (each for each in self._keys.halts if (each.namespace, each.queue) == queue)
+        halts = sorted((each for each in of_queue if self._keys.is_kept(queue, each.ordering_key)), key=_SINCE)
         first = {halt.ordering_key: halt for halt in reversed(halts)}
         halted = [KeyState(key, self._waiting(queue, key), _task_of(halt), 0, halt) for key, halt in first.items()]
         halted.sort(key=lambda each: each.halt.since_ms if each.halt is not None else 0)
@@ -99,10 +114,7 @@ class Ordering:
 
     async def halt(self, queue: QueueKey, ordering_key: str, task_id: str) -> Halt | None:
         """What halts the key; with an id only if it is that one. A task that lives again halts nothing."""
-        halt = self._keys.halts.find(queue, ordering_key)
-        if halt is not None:
-            await self._halting.is_sure(halt)
-            halt = self._keys.halts.find(queue, ordering_key)
+        halt = await self._halting.find(queue, ordering_key)
         return None if halt is None or task_id not in ("", str(_task_of(halt))) else halt
 
     async def skip(self, halt: Halt) -> None:

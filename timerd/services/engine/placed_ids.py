@@ -38,6 +38,8 @@ class PlacedIds(Sequence[TaskId]):
         self._shards = shards
         self._others = others
         self._macs: dict[tuple[Partition, int, int], bytes] = {}
+        # Those that were asked for: a task with a key asks for its id three times.
+        self._known: dict[int, TaskId] = {}
 
     @property
     def is_uniform(self) -> bool:
@@ -63,6 +65,12 @@ class PlacedIds(Sequence[TaskId]):
     def __getitem__(self, row: int | slice) -> TaskId | Sequence[TaskId]:
         if isinstance(row, slice):
             return [self[n] for n in range(*row.indices(len(self)))]
+        known = self._known.get(row)
+        if known is None:
+            known = self._known[row] = self._composed(row)
+        return known
+
+    def _composed(self, row: int) -> TaskId:
         position_ms = int(self.positions_ms[row])
         template = self._rows.template_of(row)
         bucket_ms = bucket_of(position_ms)
@@ -77,17 +85,20 @@ class PlacedIds(Sequence[TaskId]):
 
 
 def homes_after(
-    positions_ms: npt.NDArray[np.int64], placed_ms: npt.NDArray[np.int64], shards: Mapping[int, int]
+    positions_ms: npt.NDArray[np.int64],
+    placed_ms: npt.NDArray[np.int64],
+    shards: Mapping[int, int],
+    of_keys: Mapping[int, int] = _NONE,
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Of rows that may have been written again elsewhere, which they are in the shard of their first place: the shard
-    of each bucket, and the rows that have another one."""
+    of each bucket, and the rows that have another one, as those of `of_keys` do."""
     homes: dict[int, int] = {}
-    others: dict[int, int] = {}
+    others = dict(of_keys)
     stayed = np.flatnonzero(placed_ms == positions_ms)
     for bucket_ms in np.unique(placed_ms[stayed] - placed_ms[stayed] % BUCKET_MS).tolist():
         homes[bucket_ms] = shards[bucket_ms]
     for row in np.flatnonzero(placed_ms != positions_ms).tolist():
-        shard = shards[bucket_of(int(positions_ms[row]))]
+        shard = of_keys.get(row, shards[bucket_of(int(positions_ms[row]))])
         if homes.setdefault(bucket_of(int(placed_ms[row])), shard) != shard:
             others[row] = shard
     return homes, others

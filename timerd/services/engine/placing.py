@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -38,6 +39,22 @@ def positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup
     columns["position_ms"] = positions_ms
     columns["flags"] |= np.where(positions_ms > asked_ms, np.uint8(FLAG_LATE), np.uint8(0))
     return RowGroup(columns, rows.prefixes, rows.templates, rows.payloads, rows.extras)
+
+
+def by_key_shard(
+    rows: RowGroup, shards: Mapping[int, int], of_keys: Mapping[int, int]
+) -> list[tuple[Partition, RowGroup]]:
+    """As `by_bucket`. `of_keys`: row -> key shard, of those that have one."""
+    if not of_keys:
+        return by_bucket(rows, shards)
+    parts: defaultdict[int, list[int]] = defaultdict(list)
+    for row in range(len(rows)):
+        parts[of_keys.get(row, -1)].append(row)
+    found: list[tuple[Partition, RowGroup]] = []
+    for shard, which in parts.items():
+        own = shards if shard < 0 else dict.fromkeys(shards, shard)
+        found += by_bucket(rows.select(np.array(which, np.intp)), own)
+    return found
 
 
 def by_bucket(rows: RowGroup, shards: Mapping[int, int]) -> list[tuple[Partition, RowGroup]]:

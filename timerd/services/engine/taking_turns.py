@@ -1,4 +1,5 @@
-"""Due rows of a queue that has limit keys, in turn: they are filed by key, and a take picks of each what it may."""
+"""Due rows of a queue that has limit keys, in turn: they are filed by key, and a take picks of each what it may. Those
+of a queue that goes by deadlines are filed by these."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from itertools import groupby
 import numpy as np
 
 from timerd.core.dispatch import Admission
-from timerd.core.fairness import KeyTurn, Pick
+from timerd.core.fairness import DeadlineTurn, KeyTurn, Pick
 from timerd.core.partition import PartitionMachine
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.partition import Partition
@@ -63,10 +64,12 @@ class TakingTurns:
         if queue in self._filing:
             self._file(queue, now_ms)
 
-    def _sent(self, picks: list[Pick], now_ms: int, admission: Admission, turn: KeyTurn) -> Iterator[Taken]:
+    def _sent(
+        self, picks: list[Pick], now_ms: int, admission: Admission, turn: KeyTurn | DeadlineTurn
+    ) -> Iterator[Taken]:
         """What of the picks may be sent; the turn is told."""
         sent: Counter[str] = Counter()
-        for partition, rows in _by_partition(picks):
+        for partition, rows in _by_partition(turn.arranged(picks)):
             machine, expires = self._machines[partition], not self._guard.is_active(now_ms)
             batch = machine.take_filed(rows, now_ms, expires=expires, gates=(admission,))
             if admission.news:
@@ -78,8 +81,7 @@ class TakingTurns:
 
 
 def _by_partition(picks: list[Pick]) -> Iterator[tuple[Partition, RowGroup]]:
-    """Rows of one key lie side by side: they are delivered together."""
-    picks = sorted(picks, key=lambda pick: (pick[0].home.partition, id(pick[0]), pick[0].limit_key(pick[1])))
+    """In that order."""
     for partition, own in groupby(picks, key=lambda pick: pick[0].home.partition):
         parts = [
             chunk.rows.select(np.array([row for _, row in some], np.intp))

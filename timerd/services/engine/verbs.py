@@ -34,7 +34,8 @@ class NewTasks:
     namespace, prefix table of one, index = place of the item in the request, version 0. `keys`: row -> (key, policy)
     of those that have one. `request_time_ms`: when the caller says that it made the call, the same in each of its
     tries; 0: it does not say. Then `delayed` are the rows that are due a delay after `counted_from_ms`, which is when
-    this try came; of a call without request_id, which has no other try, there are none."""
+    this try came; of a call without request_id, which has no other try, there are none. `waited_ms`: for how long
+    others had its keys before it, by no fault of its caller."""
 
     namespace: str
     prefix: bytes
@@ -45,16 +46,22 @@ class NewTasks:
     request_time_ms: int = 0
     delayed: Sequence[int] = ()
     counted_from_ms: int = 0
+    waited_ms: int = 0
 
 
 @dataclass(slots=True)
 class StoredTasks:
     """For each row: where it lives. `kept`: row -> id of the task that has its key; `refused`: row -> why nothing of it
-    was written."""
+    was written. `may_be_repeat`: an earlier try of the call may have stored them."""
 
     task_ids: Sequence[TaskId]
     kept: Mapping[int, TaskId]
     refused: Mapping[int, NotStored]
+    may_be_repeat: bool = True
+
+
+# Hears of the call with this number what it is answered.
+OnAnswer = Callable[[int, StoredTasks | Exception], None]
 
 
 class State(IntEnum):
@@ -123,6 +130,8 @@ class TaskView:
     is_halted: bool = False
     # Of this life of it: another one after a move and a redrive.
     delivery_id: bytes = b""
+    # It was cancelled or purged while a worker had it, who has it still.
+    is_cancelling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +274,9 @@ class Verbs(Protocol):
 
     async def estimate(self, namespace: str, queue: str) -> int: ...
 
-    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]: ...
+    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int, int]:
+        """As `count`, of those that are over now, and how many beside them a worker has: these are not tried again."""
+        ...
 
     async def dead_letters(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
@@ -275,8 +286,8 @@ class Verbs(Protocol):
         """How many of them are gone."""
         ...
 
-    def halts_its_key(self, letter: DeadLetter) -> bool:
-        """Whether its ordering key stands still because of it."""
+    async def halting(self, dead_letters: Sequence[DeadLetter]) -> Collection[bytes]:
+        """Ids of those of them because of which an ordering key stands still."""
         ...
 
     async def redrive(

@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from timerd.core.protocol import (
     AppendRows,
     AskToEnd,
+    AskToEndEach,
     AskToEndMany,
     MarkAndLook,
     Procedure,
@@ -29,15 +30,25 @@ class Performs(Protocol):
     async def perform(self, request: Request) -> object: ...
 
 
-WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, TryCasMany, AskToEnd, AskToEndMany, WriteEntries)
+WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, TryCasMany, AskToEnd, AskToEndEach, AskToEndMany, WriteEntries)
 
 
 async def drive(procedure: Procedure[Returned], runner: Performs) -> Returned:
     """Runs a procedure to its end; errors of the store are raised inside it, where it waits. What fails after something
     was written has an unknown outcome, though the failing step itself wrote nothing (guarantee G2)."""
-    has_written = False
     try:
         request = next(procedure)
+    except StopIteration as done:
+        value: Returned = done.value
+        return value
+    return await drive_on(procedure, request, runner)
+
+
+async def drive_on(
+    procedure: Procedure[Returned], request: Request, runner: Performs, *, has_written: bool = False
+) -> Returned:
+    """As `drive`, of one that has asked for `request`."""
+    try:
         while True:
             try:
                 answer = await runner.perform(request)

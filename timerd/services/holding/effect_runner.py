@@ -32,7 +32,7 @@ from timerd.core.partition import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.protocol import ClosedForGood, insert_carried, relocate, relocated_rows
+from timerd.core.protocol import ClosedForGood, insert_carried, relocate, relocated_rows, tasks_of_ends
 from timerd.model.errors import CorruptRow, NotUnderstood, StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import Move, MoveState, control_key, move_key
@@ -90,6 +90,7 @@ class EffectRunner:
         opening: Opening,
         history_ms: int,
         throttle: Throttle | None,
+        secret: bytes = b"",
     ) -> None:
         self._store = store
         self._time = time
@@ -103,6 +104,8 @@ class EffectRunner:
         self._pages = ReadAhead(store, held.spawn)
         self._history_ms = history_ms
         self._told_gone: list[Callable[[Partition], None]] = []
+        self._told_made: list[Callable[[RowGroup], None]] = []
+        self._secret = secret
         # Of the loading of missed buckets (G14).
         self._throttle = throttle
         self._handlers: dict[type[Effect], Callable[[PartitionMachine, Any], Awaitable[None]]] = {
@@ -122,6 +125,10 @@ class EffectRunner:
         """`told` hears of each partition that another instance has from now on, or has when rows are carried there that
         wait for what workers have: it hears nothing of their leases otherwise."""
         self._told_gone.append(told)
+
+    def on_made(self, told: Callable[[RowGroup], None]) -> None:
+        """`told` hears of the tasks that others have made when they ended; of an earlier holder's it has heard."""
+        self._told_made.append(told)
 
     def _gone(self, partition: Partition) -> None:
         for told in self._told_gone:
@@ -208,7 +215,8 @@ class EffectRunner:
 
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
         self._time.check_sure()
-        groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
+        made = await self._made(effect)
+        groups, now_ms = _merged([*effect.groups, *made]), int(self._time.exact_ms())
         # Before the rows, for a holder that reads one after the lease that it says has to know by then that it was
         # extended.
         for partition, rows in groups:
@@ -226,6 +234,14 @@ class EffectRunner:
         with _telling():
             machine.carried_written(effect.sequence)
             self._held.written(machine)
+        for told in self._told_made if effect.sequence >= 0 else ():
+            for _, rows in made:
+                told(rows)
+
+    async def _made(self, effect: WriteCarried) -> list[tuple[Partition, RowGroup]]:
+        """The tasks that these ends make."""
+        made = tasks_of_ends(effect.partition, effect.ends, self._secret, effect.unwritten)
+        return await drive(made, self._procedures)
 
     async def _ask_moves(self, machine: PartitionMachine, effect: AskMoves) -> None:
         asked = {digest: machine.asking(digest) for digest in effect.digests}

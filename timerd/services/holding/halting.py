@@ -1,5 +1,9 @@
 """Keys that a dead letter halts: noted at the store before it, found again after a restart, and resumed (rules F1 to F3
-and F5 of tests/models/failure.pml)."""
+and F5 of tests/models/failure.pml).
+
+In a cluster the notes are read with each look at the catalogue, for another instance may have written one, or removed
+it: who keeps a key shard sends by notes that were read since it was taken, and since each of its partitions was.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from contextlib import asynccontextmanager
 from timerd.core.ordering import OrderKeys
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
-from timerd.model.halts import HALTED, Halt, halt_of, task_of
+from timerd.model.halts import HALTED, Halt, halt_of, names_of
 from timerd.model.identity import TaskId, generation_of
 from timerd.model.ordering import OnFailure, OrderPlace
 from timerd.model.storage import DeadLetter
@@ -21,6 +25,8 @@ from timerd.services.background import begin
 from timerd.services.holding.halted_tasks import HaltedTask
 
 PAGE = 1_000
+# Of the notes of one key; it hardly ever has two.
+FEW = 10
 AGAIN_S = 0.25
 # Of the tasks that are looked for, so many in one go.
 LOOKED_FOR = 100
@@ -33,9 +39,10 @@ FindsTask = Callable[[TaskId], Awaitable[HaltedTask]]
 
 
 class Halting:
-    """Of one instance. `finds`: what has become of a task."""
+    """Of one instance. `finds`: what has become of a task. `is_single`: there is no other instance."""
 
-    def __init__(self, keys: OrderKeys, store: Store, finds: FindsTask) -> None:
+    def __init__(self, keys: OrderKeys, store: Store, finds: FindsTask, *, is_single: bool = True) -> None:
+        self._is_single = is_single
         self._keys = keys
         self._store = store
         self._finds = finds
@@ -46,26 +53,56 @@ class Halting:
         self._tended = 0
         keys.halts.is_read = False
 
-    async def begin(self, *, is_single: bool) -> None:
-        """Beside other instances nothing has an ordering key."""
-        if is_single:
-            await self.read()
+    async def read(self) -> None:
+        """What halted keys before this instance began."""
+        await self._add([halt async for halt in self._notes()])
         self._keys.halts.is_read = True
 
-    async def read(self) -> None:
-        """What halted keys before this instance began. Of a note without its dead letter the task lives, or has ended
-        since: it keeps the others waiting until that is known."""
-        after = b""
-        while entries := await self._store.list_entries(HALTED, after, PAGE):
+    async def look(self) -> None:
+        """At what other instances have noted, or removed, as far as a task may be sent from here that goes by it."""
+        if not self._is_single and any(True for _ in self._keys.kept_shards):
+            await self._compare(b"", list(self._keys.halts.tasks))
+
+    async def look_at(self, queue: QueueKey, ordering_key: str) -> None:
+        """As `look`, of one key."""
+        if not self._is_single:
+            known = self._keys.halts.of_key(queue, ordering_key)
+            await self._compare(names_of(*queue, ordering_key), [halt.task_id for halt in known])
+
+    async def _compare(self, names: bytes, before: Sequence[bytes]) -> None:
+        """What changes here meanwhile has changed at the store as well."""
+        halts, removed = self._keys.halts, {halt.task_id for halt in self._keys.halts.lifted}
+        noted = {halt.task_id: halt async for halt in self._notes(names)}
+        for task_id in set(before).difference(noted):
+            if (halt := halts.of_task(task_id)) is not None:
+                self._keys.resume(halt)
+        removed |= {*before, *(halt.task_id for halt in halts.lifted)}
+        await self._add([halt for task_id, halt in noted.items() if task_id not in removed])
+
+    async def _notes(self, names: bytes = b"") -> AsyncIterator[Halt]:
+        """Those that begin so."""
+        after, most = names, FEW if names else PAGE
+        while entries := await self._store.list_entries(HALTED, after, most):
+            for entry in entries:
+                if not entry.key.name.startswith(names):
+                    return
+                yield halt_of(entry)
             after = entries[-1].key.name
-            dead_letters = await self._store.get_dead_letters([task_of(entry) for entry in entries])
+
+    async def _add(self, noted: Sequence[Halt]) -> None:
+        """Of a note without its dead letter the task lives, or has ended since: it keeps the others waiting until that
+        is known."""
+        for at in range(0, len(noted), PAGE):
+            halts = [halt for halt in noted[at : at + PAGE] if self._keys.halts.of_task(halt.task_id) is None]
+            dead_letters = await self._store.get_dead_letters([halt.task_id for halt in halts]) if halts else ()
             dead = {letter.task_id: Halt.of(letter) for letter in dead_letters}
-            for halt in map(halt_of, entries):
+            for halt in halts:
+                if self._keys.halts.of_task(halt.task_id) is not None:
+                    continue
                 self._keys.halt(dead.get(halt.task_id, halt))
                 if halt.task_id not in dead:
                     self._keys.halts.revive(halt, NO_GENERATION)
                 self._unsure[halt.task_id] = None
-        self._keys.halts.is_read = True
 
     def of(self, dead_letters: Sequence[DeadLetter]) -> list[Halt]:
         """Which of them halt their keys, and are not noted yet."""
@@ -78,6 +115,8 @@ class Halting:
         known = self._keys.halts.of_task(halt.task_id)
         if known is not None and self._keys.halts.lives(known):
             self._keys.halt(halt)
+            # Another instance may be about to remove it.
+            return self._is_single
         return known is not None
 
     def may_end(self, letter: DeadLetter) -> bool:
@@ -112,9 +151,21 @@ class Halting:
                 halt.ordering_key, halt.namespace, halt.queue,
             )  # fmt: skip
 
-    def is_by(self, task_id: bytes) -> bool:
-        """Whether a key stands still because of this dead letter."""
-        return self._keys.halts.of_task(task_id) is not None
+    async def among(self, dead_letters: Sequence[DeadLetter]) -> set[bytes]:
+        """The ids of those because of which a key stands still. In a cluster by their notes."""
+        if self._is_single:
+            return {letter.task_id for letter in dead_letters} & self._keys.halts.tasks
+        of_keys = [letter for letter in dead_letters if letter.ordering_key]
+        notes = await self._store.find_entries([Halt.of(letter).name for letter in of_keys]) if of_keys else ()
+        return {letter.task_id for letter, note in zip(of_keys, notes, strict=True) if note is not None}
+
+    async def standing(self) -> list[Halt]:
+        """What keeps keys from going on, over all instances."""
+        if self._is_single:
+            return list(self._keys.halts)
+        await self._compare(b"", list(self._keys.halts.tasks))
+        noted = list(self._keys.halts.tasks)
+        return list(map(Halt.of, await self._store.get_dead_letters(noted) if noted else ()))
 
     async def lives(self, task_ids: Sequence[bytes]) -> None:
         """These are dead no more: their keys go on."""
@@ -133,6 +184,8 @@ class Halting:
     async def reviving(self, letter: DeadLetter) -> AsyncIterator[OrderPlace | None]:
         """The task is given life meanwhile. It has the place that it had, where it halts its key: nothing has started
         since, so it is the next one (rule F5). None: by its new time, and its key goes on."""
+        if letter.ordering_key:
+            await self.look_at(QueueKey(letter.template.namespace, letter.template.queue), letter.ordering_key)
         halt = self._keys.halts.of_task(letter.task_id)
         keeps = halt is not None and letter.order_place is not None and self._keys.halts.is_only_one(halt)
         if halt is not None and keeps:
@@ -156,17 +209,27 @@ class Halting:
             await self._store.remove_entries([halt.name for halt in lifted])
             del halts.lifted[: len(lifted)]
         absent = [halt.task_id for halt in halts.revived() if not self._keys.knows(halt)]
-        asked = [each for each in dict.fromkeys([*self._unsure, *absent]) if each not in self._reviving]
+        asked = [each for each in dict.fromkeys([*self._unsure, *absent]) if self._is_to_be_found(each)]
         # Others first the next time.
         at = self._tended % len(asked) if asked else 0
         self._tended = at + LOOKED_FOR
         for task_id in (asked[at:] + asked[:at])[:LOOKED_FOR]:
             await self._look_for(task_id)
 
-    async def is_sure(self, halt: Halt) -> None:
-        """Before it is resumed by name."""
-        if halt.task_id in self._unsure and halt.task_id not in self._reviving:
-            await self._look_for(halt.task_id)
+    def _is_to_be_found(self, task_id: bytes) -> bool:
+        """By who sends the tasks of its key."""
+        halt = self._keys.halts.of_task(task_id)
+        return task_id not in self._reviving and (
+            halt is None or self._keys.is_kept(_queue_of(halt), halt.ordering_key)
+        )
+
+    async def find(self, queue: QueueKey, ordering_key: str) -> Halt | None:
+        """What halts the key, for certain, before it is resumed by name. None: nothing does."""
+        await self.look_at(queue, ordering_key)
+        for halt in list(self._keys.halts.of_key(queue, ordering_key)):
+            if halt.task_id not in self._reviving and (halt.task_id in self._unsure or not self._is_single):
+                await self._look_for(halt.task_id)
+        return self._keys.halts.find(queue, ordering_key)
 
     async def _look_for(self, task_id: bytes) -> None:
         halt = self._keys.halts.of_task(task_id)
@@ -182,4 +245,8 @@ class Halting:
             self._keys.halts.revive(halt, NO_GENERATION)
 
     def _policy(self, halt: Halt) -> OnFailure:
-        return self._keys.on_failure(QueueKey(halt.namespace, halt.queue))
+        return self._keys.on_failure(_queue_of(halt))
+
+
+def _queue_of(halt: Halt) -> QueueKey:
+    return QueueKey(halt.namespace, halt.queue)

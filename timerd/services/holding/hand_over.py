@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Iterable, Iterator
 from timerd.core.cluster import holder_of
 from timerd.core.instance_machine import shards_of
 from timerd.core.partition import PartitionMachine, Phase
-from timerd.model.codec import KEEPS_FIELDS, known_by_all
+from timerd.model.codec import KEEPS_FIELDS, KEY_SHARDS, known_by_all
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import BucketEntry
@@ -36,6 +36,8 @@ PROLONG_S = 2.0
 SUCCEEDED_S = 2.0
 LOOK_S = 0.05
 NOTHING = frozenset[str]()
+# An older release does not know that there are partitions of key shards.
+OF_KEYS = frozenset({KEY_SHARDS})
 
 
 class HandOver:
@@ -73,9 +75,10 @@ class HandOver:
     def _needs_of(self, partition: Partition) -> frozenset[str]:
         """What its holder has to understand, as far as it is known that not everybody does."""
         machine = self._held.machines.get(partition)
+        own = OF_KEYS if partition.is_of_keys else NOTHING
         if machine is None or machine.control is None:
-            return self._needed.get(partition, NOTHING)
-        return self._lacks(machine).union(machine.control.rows_need)
+            return own | self._needed.get(partition, NOTHING)
+        return own.union(self._lacks(machine), machine.control.rows_need)
 
     def _lacks(self, machine: PartitionMachine) -> frozenset[str]:
         """To say it in the control row is a new form."""
@@ -89,6 +92,10 @@ class HandOver:
     def done(self, partition: Partition) -> None:
         """A shard that is over while others of its bucket are not."""
         self._done.add(partition)
+
+    def is_done(self, partition: Partition) -> bool:
+        """Whether that is known here."""
+        return partition in self._done
 
     def forget_done(self, known: Iterable[BucketEntry]) -> None:
         if self._done or self._needed:

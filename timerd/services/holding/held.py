@@ -170,7 +170,7 @@ class Held:
         if self.machines.get(machine.partition) is machine:
             self._settled_s[machine.partition] = asyncio.get_running_loop().time()
         with self._given_up(machine, "flush"):
-            self.perform(machine, machine.flush())
+            self.perform(machine, machine.flush(int(self._time.exact_ms())))
 
     def durable(self, machine: PartitionMachine, lsn: int) -> asyncio.Future[None]:
         """Done when the records up to that log sequence number are durable. Raises NoLongerHeld."""

@@ -170,7 +170,7 @@ class OwnMachines:
         asked, outcome = machine.ask(request.key)
         said = self.or_with_worker(request, HolderAnswer(asked, outcome))
         if said.asked in (Asked.WAITING, Asked.UNKNOWN):
-            machine.suspend(request.key.digest)
+            machine.suspend(request.key.digest, request.key.position_ms)
         return said
 
     def or_with_worker(self, request: AskToMove, said: HolderAnswer) -> HolderAnswer:

@@ -14,6 +14,7 @@ from timerd.core.protocol import (
     AppendRows,
     AskInHand,
     AskToEnd,
+    AskToEndEach,
     AskToEndMany,
     AskToMove,
     AskToMoveMany,
@@ -90,6 +91,7 @@ class ProcedureRunner:
             FindSettledEach: self._find_settled_each,
             FindSettledMany: self._find_settled_many,
             AskToEndMany: self._ask_to_end_many,
+            AskToEndEach: self._ask_to_end_each,
             TryCas: self._try_cas,
             TryCasMany: self._try_cas_many,
             AppendRows: self._append,
@@ -141,21 +143,27 @@ class ProcedureRunner:
         return [NOT_ENDED] * len(request.keys) if self.own.all_wait(request.partition, request.keys) else None
 
     async def _find_settled(self, request: FindSettled) -> Ending:
-        known = self._in_memory(request.partition, request.key)
-        # Without its record a crash takes that back. A cancel has its mark.
-        if request.durable and known is not None and known.outcome in UNMARKED:
-            known = known if await self.own.until_durable(request.partition) else None
-        ending = known or (await self.settled.endings(request.partition)).of(request.key)
-        is_known = request.durable and (known is not None or self.others.is_single)
-        return replace(ending, is_known=True) if is_known else ending
+        each = FindSettledEach(request.partition, [request.key], request.durable)
+        return (await self._find_settled_each(each))[0]
 
     async def _find_settled_each(self, request: FindSettledEach) -> list[Ending]:
         """The records are read once, and only for what this process does not know."""
-        known = [self._in_memory(request.partition, key) for key in request.keys]
+        partition, keys = request.partition, request.keys
+        known = [self._in_memory(partition, key) for key in keys]
+        if request.durable:
+            known = await self._known_for_good(partition, known)
         if all(ending is not None for ending in known):
             return [ending for ending in known if ending is not None]
-        endings = await self.settled.endings(request.partition)
-        return [ending or endings.of(key) for ending, key in zip(known, request.keys, strict=True)]
+        endings, is_known = await self.settled.endings(partition), request.durable and self.others.is_single
+        said = [ending or endings.of(key) for ending, key in zip(known, keys, strict=True)]
+        return [replace(ending, is_known=True) for ending in said] if is_known else said
+
+    async def _known_for_good(self, partition: Partition, known: Sequence[Ending | None]) -> list[Ending | None]:
+        """Without its record a crash takes an end back. A cancel has its mark."""
+        is_unmarked = [ending is not None and ending.outcome in UNMARKED for ending in known]
+        if any(is_unmarked) and not await self.own.until_durable(partition):
+            known = [None if unmarked else ending for ending, unmarked in zip(known, is_unmarked, strict=True)]
+        return [replace(ending, is_known=True) if ending is not None else None for ending in known]
 
     async def _set_marks(self, request: SetMarks) -> int:
         return await self._store.mark(request.marks)
@@ -230,6 +238,14 @@ class ProcedureRunner:
                 return said
         asks = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
         return await self._ask_all_to_end(request.partition, asks)
+
+    async def _ask_to_end_each(self, request: AskToEndEach) -> list[HolderAnswer]:
+        asks: dict[Partition, list[AskToEnd]] = {}
+        for ask in request.requests:
+            asks.setdefault(ask.partition, []).append(ask)
+        said = await asyncio.gather(*(self._ask_all_to_end(*each) for each in asks.items()))
+        answers = {partition: iter(each) for partition, each in zip(asks, said, strict=True)}
+        return [next(answers[ask.partition]) for ask in request.requests]
 
     async def _ask_all_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
         """The partition may be lost while a row's way from there is waited for."""

@@ -28,6 +28,7 @@ from timerd.services.holding.halted_tasks import HaltedTasks
 from timerd.services.holding.halting import Halting
 from timerd.services.holding.hand_over import HandOver
 from timerd.services.holding.held import Held
+from timerd.services.holding.key_keeping import KeyKeeping
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.opening import Opening
 from timerd.services.holding.procedure_runner import PeersOf, ProcedureRunner
@@ -42,6 +43,8 @@ TICK_S = 0.1
 RECONCILE_MS = 1_000
 # While a missed bucket is loaded: the next one waits for it.
 CATCH_UP_MS = 100
+# While a task of an ordering key waits until it is known to be the first one.
+AWAITED_MS = 200
 # A missed bucket with no more rows than this is as good as done.
 FEW_ROWS = 1_000
 # The catalogue is asked for the backlogs of so many queues one by one.
@@ -63,6 +66,7 @@ class Scheduler:
         deliveries: Deliveries | None = None,
         throttle: Throttle | None = None,
         peers: PeersOf | None = None,
+        secret: bytes = b"",
     ) -> None:
         # Of queues that have workers.
         self.scopes: dict[int, QueueKey] = {}
@@ -83,10 +87,14 @@ class Scheduler:
         self.membership.on_change(self.look_soon)
         prolonging = Prolonging(held, self.deliveries, self.finder.look, store)
         self.hand_over = HandOver(held, self.membership, store, prolonging, self.procedures.others)
-        self.read_through = ReadThrough(held.machines, self.hand_over.is_mine)
+        keys, hand_over = memory.order_keys, self.hand_over
+        keys.asks(self.deliveries.lease_of)
+        self.read_through = ReadThrough(held.machines, hand_over.is_mine, keys.kept_shards, hand_over.is_done)
+        self._key_keeping = KeyKeeping(keys, store, self.membership, hand_over, held.machines)
         memory.order_keys.on_given(held.wake)
         memory.limit_keys.on_given(held.wake, held.machines.gives)
-        self.halting = Halting(memory.order_keys, store, HaltedTasks(store, self.procedures).find)
+        keys.is_single = is_single = self.procedures.others.is_single
+        self.halting = Halting(keys, store, HaltedTasks(store, self.procedures).find, is_single=is_single)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effect_runner = EffectRunner(
@@ -101,6 +109,7 @@ class Scheduler:
             self.opening,
             history_ms,
             throttle,
+            secret,
         )
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -109,7 +118,7 @@ class Scheduler:
         """Until cancelled."""
         while True:
             now_ms = self._time.firing_ms()
-            if now_ms is not None and now_ms - self._reconciled_ms >= self._reconcile_every_ms:
+            if now_ms is not None and now_ms - self._reconciled_ms >= self._look_every_ms():
                 self._reconciled_ms = now_ms
                 await surely(self.reconcile(now_ms))
             if now_ms is not None:
@@ -127,15 +136,21 @@ class Scheduler:
         self.held.tick(now_ms)
         self.memory.order_keys.lapse(now_ms)
 
+    def _look_every_ms(self) -> int:
+        keys = self.memory.order_keys
+        is_awaited = keys.awaited_ms >= keys.kept_shards.looked_ms
+        return min(AWAITED_MS, self._reconcile_every_ms) if is_awaited else self._reconcile_every_ms
+
     def look_soon(self) -> None:
         self._reconciled_ms = 0
 
     async def reconcile(self, now_ms: int) -> None:
         """Holds what should be held, lets go of what is done."""
         if not self.memory.order_keys.halts.is_read:
-            await self.halting.begin(is_single=self.procedures.others.is_single)
+            await self.halting.read()
         near_ms = now_ms + self._instance.look_ahead_ms
-        self.read_through.begin_look()
+        self.read_through.begin_look(now_ms)
+        await self.halting.look()
         asked = list(self.scopes)
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
         scopes = await self._backlogs(asked)
@@ -153,6 +168,8 @@ class Scheduler:
         self.hand_over.remind()
         await self.finishing.open_backlogs(self.machines.values())
         await self.halting.tend()
+        if not self.procedures.others.is_single:
+            await self._key_keeping.step(wanted)
 
     async def drop_expired(self, now_ms: int) -> None:
         self.procedures.settled.forget()
@@ -161,9 +178,11 @@ class Scheduler:
     async def leave(self, now_ms: int) -> None:
         """A graceful stop: what is open is carried to the end of its lease, everything settled, the marks moved."""
         await self.hand_over.leave(now_ms)
+        await surely(self._key_keeping.leave())
 
     def drop_all(self) -> None:
         """Others may hold it by now: nothing of it is sent or said any more."""
+        self.memory.order_keys.kept_shards.lapse()
         for machine in list(self.machines.values()):
             self.held.events.dropped(machine)
             machine.lose()

@@ -67,6 +67,13 @@ class Shards:
         """The shard of a message that nobody has seen before."""
         return self._counts.shard(prefix, bucket_ms)
 
+    def known(self, prefix: bytes, bucket_ms: int) -> int | None:
+        """The shard of a message of one task, where nothing has to be read for it. None: `place` says it."""
+        if self._default == 1 and not self._grows:
+            return 0
+        is_fresh = not self._grows or asyncio.get_running_loop().time() - self._read_s < REFRESH_S
+        return self._counts.shard(prefix, bucket_ms) if is_fresh and bucket_ms not in self._counts.hot else None
+
     async def place(self, prefix: bytes, rows: RowGroup, positions_ms: Times) -> Mapping[int, int]:
         """Bucket -> shard, for all rows of a message."""
         buckets = _buckets(positions_ms)

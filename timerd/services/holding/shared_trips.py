@@ -2,7 +2,8 @@
 trip.
 
 For the keys of a message, and for its moves, of which each is a procedure of its own: a thousand trips cost more than
-what they fetch.
+what they fetch. And for the single calls that came in one turn: those that take the same steps take them together, and
+each hears what it would hear alone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from timerd.core.protocol import AppendRows, Find, ReadRegister, Request, SetMarks, TryCas, joined
+from timerd.core.protocol import (
+    AppendRows,
+    Find,
+    FindSettled,
+    LookAt,
+    MarkAndLook,
+    ReadRegister,
+    Request,
+    SetMarks,
+    Together,
+    TryCas,
+    joined,
+)
+from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.services.holding.driving import Performs
 
@@ -20,11 +34,13 @@ Question = tuple[Any, "asyncio.Future[Any]"]
 
 
 # What shares a trip; all else goes by itself.
-SHARED = frozenset({AppendRows, Find, ReadRegister, SetMarks, TryCas})
+SHARED = frozenset({AppendRows, Find, FindSettled, LookAt, MarkAndLook, ReadRegister, SetMarks, TryCas})
+# Of a request of several parts so many at most: more are a call of many tasks, which gains nothing.
+FEW = 4
 
 
 class SharedTrips:
-    """Performs requests, of one call. Each procedure asks for one thing at a time, so those of a trip have no order."""
+    """Performs requests. Each procedure asks for one thing at a time, so those of a trip have no order."""
 
     def __init__(self, runner: Performs) -> None:
         self._runner = runner
@@ -32,6 +48,8 @@ class SharedTrips:
         self._trips: set[asyncio.Task[None]] = set()
 
     async def perform(self, request: Request) -> object:
+        if isinstance(request, Together) and 0 < len(request.requests) <= FEW:
+            return list(await asyncio.gather(*map(self.perform, request.requests)))
         if type(request) not in SHARED:
             return await self._runner.perform(request)
         loop = asyncio.get_running_loop()
@@ -50,11 +68,16 @@ class SharedTrips:
             task.add_done_callback(self._trips.discard)
 
     async def _go(self, asked: Sequence[Question]) -> None:
-        """What fails, fails for all of them."""
+        """Where the store is away, it is for all of them."""
         request, answers_of = joined([each for each, _ in asked])
         try:
             answers = answers_of(await self._runner.perform(request))
         except Exception as error:  # noqa: BLE001 - told to those who asked
+            if len(asked) > 1 and not isinstance(error, StoreUnavailable | StoreUnknown):
+                # One of them is at fault, and the others need not suffer for it.
+                for each in asked:
+                    await self._go([each])
+                return
             for _, answered in asked:
                 if not answered.done():
                     answered.set_exception(error)
@@ -66,8 +89,24 @@ class SharedTrips:
 
 def _together(asked: Sequence[Question]) -> Iterator[Sequence[Question]]:
     """Of each kind; rows are looked for by partition."""
-    trips: defaultdict[tuple[type[Request], Partition | None], list[Question]] = defaultdict(list)
+    trips: defaultdict[tuple[type[Request], Partition | bool | None], list[Question]] = defaultdict(list)
     for each in asked:
-        request = each[0]
-        trips[type(request), request.partition if isinstance(request, Find) else None].append(each)
+        trips[type(each[0]), apart(each[0])].append(each)
     yield from trips.values()
+
+
+def apart(request: Request) -> Partition | bool | None:
+    """What those of one kind must have in common that share a trip."""
+    match request:
+        case Find(partition):
+            return partition
+        case FindSettled(durable=durable):
+            return durable
+        case _:
+            return None
+
+
+def of_all_calls(runner: Performs, *, shares_commits: bool) -> Performs:
+    """A way for the single calls of an instance. Where the store writes what comes together in one commit, they share
+    its fate in any case; elsewhere a row that cannot be written is no reason to fail another one."""
+    return SharedTrips(runner) if shares_commits else runner

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from importlib.metadata import version
 from itertools import islice
 
+from timerd.config import own_version
 from timerd.core.assignment import Pool
 from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
@@ -58,24 +58,29 @@ class Activity:
         """Name and address are what the asking instance knows it by."""
         now_ms = self._now_ms()
         machines = list(self._scheduler.machines.values())
-        oldest = [ms for machine in machines if (ms := machine.oldest_ms()) is not None]
+        oldest = [(ms, machine) for machine in machines if (ms := machine.oldest_standing_ms(now_ms)) is not None]
+        oldest_ms = min((ms for ms, _ in oldest), default=now_ms)
+        # Elsewhere nothing is due, of whichever queue.
+        overdue = [machine for ms, machine in oldest if ms <= now_ms]
         memory, streams = self._scheduler.memory, self._workers.streams
         return pb.InstanceActivity(
-            version=version("timerd"),
+            version=own_version(),
             start_time=timestamp(self._started_ms),
             in_flight=self._delivery.in_flight,
             loaded=sum(machine.waiting_rows for machine in machines),
-            oldest_due_ms=max(0, now_ms - int(min(oldest, default=now_ms))),
+            oldest_due_ms=max(0, now_ms - int(oldest_ms)),
             memory_used_bytes=memory.used_bytes,
             memory_budget_bytes=memory.budget_bytes,
             schedules_broken=self._broken(),
-            queues=self._queues(machines, now_ms),
+            queues=self._queues(machines, overdue, now_ms),
             workers=[self._worker(number, streams[number]) for number in list(streams)[:MOST_WORKERS]],
             worker_count=len(streams),
             canary=_canary(self._canary) if self._canary is not None else None,
         )
 
-    def _queues(self, machines: Sequence[PartitionMachine], now_ms: int) -> Iterator[pb.QueueActivity]:
+    def _queues(
+        self, machines: Sequence[PartitionMachine], overdue: Sequence[PartitionMachine], now_ms: int
+    ) -> Iterator[pb.QueueActivity]:
         """Those that were scheduled to or delivered from since the start, that have tasks in memory, or workers."""
         counted, scheduled = self._delivery.queue_stats.queues, self._engine.scheduled
         in_hand, workers = self._delivery.machine.in_hand(), self._workers_by_queue()
@@ -89,7 +94,7 @@ class Activity:
                 namespace=queue.namespace,
                 queue=queue.queue,
                 scheduled=scheduled.get(queue, 0),
-                due=sum(m.all_due(queue, now_ms) for m in machines) if queue != OTHERS else 0,
+                due=sum(m.all_due(queue, now_ms) for m in overdue) if queue != OTHERS else 0,
                 in_hand=in_hand.get(queue, 0),
                 workers=workers.get(queue, 0),
             )

@@ -26,7 +26,6 @@ from timerd.v1 import overview_service_pb2 as pb
 from timerd.v1.timer_service_pb2 import Ledger
 
 MINUTE_MS = 60_000
-_FOR_EVER_MS = 1 << 62
 HOUR_MS = 60 * MINUTE_MS
 MOST_RANGE_MS = 24 * HOUR_MS
 KEPT_MS = 1_000
@@ -139,9 +138,9 @@ class Overview:
             if rows >= MOST_ROWS_READ or 0 <= now_ms - self._read_ms(name) < PENDING_KEPT_MS:
                 return
             if name[0]:
-                counts = await self._engine.load(*name, now_ms // MINUTE_MS * MINUTE_MS, _FOR_EVER_MS)
-                self._pending[name] = max(0, sum(counts.values())), now_ms
-                rows += len(counts) + A_QUEUE_IN_ROWS
+                tasks, minutes = await self._engine.estimated(*name, now_ms)
+                self._pending[name] = tasks, now_ms
+                rows += minutes + A_QUEUE_IN_ROWS
 
     def _read_ms(self, name: QueueName) -> int:
         known = self._pending.get(name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.metadata import version
 
+from timerd.config import own_version
 from timerd.core.partition import PartitionMachine, Phase
 from timerd.ports import Store
 from timerd.services.calls.reads import DeliveryFacts
@@ -40,7 +40,7 @@ class Reporting:
         machines = sorted(self._scheduler.machines.values(), key=lambda machine: machine.partition)
         now_ms = int(self._time.exact_ms())
         return pb.InstanceReport(
-            version=version("timerd"),
+            version=own_version(),
             schema_version=schema_version,
             engine_time_ms=now_ms,
             wall_offset_ms=round(self._time.difference_ms),

@@ -3,7 +3,7 @@ question goes in a circle; what it does not hold by the token that was named, it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import zip_longest
 from typing import Any
 
@@ -36,6 +36,8 @@ from timerd.services.transport.status import Context
 SERVICE = pb.DESCRIPTOR.services_by_name["PeerService"].full_name
 PeerMethod = Callable[[Any], Awaitable[Any]]
 OnHint = Callable[[Partition, RowGroup, int], None]
+OnAsked = Callable[[str, Iterable[bytes]], None]
+OnTaskEnds = Callable[[Iterable[bytes]], None]
 HandedOver = Callable[[Partition, Control | None], None]
 Method = Callable[[Received[Any], Context], Awaitable[Message]]
 
@@ -59,6 +61,12 @@ class PeerService:
         self._token = token
         self._own = own
         self._heard = heard
+        self._asked: OnAsked = lambda _, __: None
+        self._ended: OnTaskEnds = lambda _: None
+
+    def on_ends(self, asked: OnAsked, ended: OnTaskEnds) -> None:
+        """`asked`: which instance waits for the ends of which tasks. `ended`: of such tasks of this instance."""
+        self._asked, self._ended = asked, ended
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For `add_generic_rpc_handlers`."""
@@ -70,6 +78,8 @@ class PeerService:
             "Look": (self._look, pb.LookRequest),
             "Recheck": (self._recheck, pb.RecheckRequest),
             "HandOver": (self._hand_over, pb.HandOverRequest),
+            "AskForEnds": (self._ask_for_ends, pb.AskForEndsRequest),
+            "TellEnds": (self._tell_ends, pb.TellEndsRequest),
             "ReadClock": (self._read_clock, pb.ReadClockRequest),
         }
         return grpc.method_handlers_generic_handler(
@@ -141,6 +151,14 @@ class PeerService:
         for message, control in zip_longest(request.partitions, controls):
             self._handed_over(partition_of(message), control)
         return pb.HandOverResponse()
+
+    async def _ask_for_ends(self, request: pb.AskForEndsRequest) -> pb.AskForEndsResponse:
+        self._asked(request.instance, request.digests)
+        return pb.AskForEndsResponse()
+
+    async def _tell_ends(self, request: pb.TellEndsRequest) -> pb.TellEndsResponse:
+        self._ended(request.digests)
+        return pb.TellEndsResponse()
 
     async def _read_clock(self, _request: pb.ReadClockRequest) -> pb.ReadClockResponse:
         return pb.ReadClockResponse(engine_time_ms=self._exact_ms())

@@ -238,6 +238,10 @@ class Peers:
         reply = cast(pb.LookResponse, await self._call(holder.address, "Look", message))
         return reply.in_hand if reply.held else None
 
+    async def ask_for_ends(self, address: str, own_name: str, digests: Sequence[bytes]) -> None:
+        """It tells this instance when it hears that one of the tasks has ended."""
+        await self._call(address, "AskForEnds", pb.AskForEndsRequest(instance=own_name, digests=digests))
+
     async def read_clock(self, address: str) -> float | None:
         """None: no answer."""
         try:
@@ -320,6 +324,9 @@ class Peers:
     def recheck(self, address: str, partition: Partition, digests: Sequence[bytes]) -> None:
         message = pb.RecheckRequest(partition=partition_message(partition), digests=digests)
         self._tell(self._call(address, "Recheck", message))
+
+    def tell_ends(self, address: str, digests: Sequence[bytes]) -> None:
+        self._tell(self._call(address, "TellEnds", pb.TellEndsRequest(digests=digests)))
 
     def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
         """It is the other's from now on. Said at once: what is due there waits for it."""

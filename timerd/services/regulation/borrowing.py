@@ -14,10 +14,8 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.core.cluster import placed
 from timerd.core.regulation import LentLimits, LimitLabels, Stated
 from timerd.model.errors import NotUnderstood, StoreUnavailable, StoreUnknown
-from timerd.model.keeping import keeping_key
 from timerd.peer.v1 import regulation_peer_pb2 as pb
 from timerd.peer.v1.regulation_peer_pb2_grpc import RegulationPeerServiceStub
 from timerd.services.background import begin
@@ -25,7 +23,7 @@ from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
 from timerd.services.peers.peers import DEADLINE_S, Peers
-from timerd.services.regulation.keepers import UNKEPT, Keepers
+from timerd.services.regulation.keepers import UNKEPT, Keepers, place_of_keeper
 from timerd.services.regulation.permit_wire import (
     BorrowReply,
     labels_in,
@@ -151,7 +149,7 @@ class Borrowing:
             keeper, token = "", 0
         if keeper:
             said = borrowed.state(token, self.lent.hands(labels), self._boot_ms())
-        asked = keeper if said is not None else placed(keeping_key(labels).name, self._membership.live())
+        asked = keeper if said is not None else place_of_keeper(labels, self._membership.live())
         reply = await self._answer(asked, labels, token, said)
         if reply is None or not reply.keeper:
             self._known.pop(labels, None)

@@ -3,40 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
-from timerd.core.dispatch import DeliveryMachine, Limit
+from timerd.core.dispatch import MAX_DELIVER_TASKS, DeliveryMachine, Limit
 from timerd.core.partition import Memory
-from timerd.core.regulation import Breakers, KnownRules, LentLimits, RuleKeyLimits, RuleLimits, Standstills
+from timerd.core.regulation import (
+    AdaptiveLimits,
+    Breakers,
+    KnownRules,
+    LentLimits,
+    LentRates,
+    RuleKeyLimits,
+    RuleLimits,
+    SharedKeyLimits,
+    Standstills,
+    labels_of,
+)
 from timerd.core.taken import QueueKey
+from timerd.model.pushback import Pushback
 from timerd.services.dispatch.delivery import HoldsLimit
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
 from timerd.services.regulation.borrowing import Borrowing
+from timerd.services.regulation.drawing import Drawing
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.told import RuleTelling
 
+# What falls due while a call for tokens is under way is counted for it: so one call does for many tasks.
+DUE_SOON_MS = 100
+
+
+def due_soon(scheduler: Scheduler, now_ms: Callable[[], int], queue: QueueKey) -> int:
+    """How many tasks of the queue are due here, or will be while a call is under way."""
+    until_ms = now_ms() + DUE_SOON_MS
+    return sum(each.due_rows(queue, until_ms, MAX_DELIVER_TASKS) for each in scheduler.machines.values())
+
 
 class RulesInForce:
-    """`opened`: is told of queues that may send now. `lease_ms`: the longest lease of a worker. `is_single`: there are
-    no other instances."""
+    """`opened`: is told of queues that may send now. `lease_ms`: the longest lease of a worker. `due`: how many tasks
+    of a queue are due here, or soon will be. `boot_ms`: a clock that is never set. `is_single`: there are no other
+    instances."""
 
     def __init__(
         self,
         machine: DeliveryMachine,
         opened: Callable[[Collection[QueueKey]], None],
         lease_ms: Callable[[], int],
+        due: Callable[[QueueKey], int],
+        boot_ms: Callable[[], float],
         name: str,
         *,
         is_single: bool,
     ) -> None:
         self.known = KnownRules()
-        self.still = Standstills(self.known, Breakers(self.known, machine.hand, opened, name))
+        breakers = Breakers(self.known, machine.hand, opened, name)
+        self.still = Standstills(self.known, breakers, AdaptiveLimits(self.known, machine.hand, opened))
         brought = machine.before.brought
         unplaced = lambda: len(brought.unplaced())  # noqa: E731 - a fact of the machine
         self.lent = None if is_single else LentLimits(self.known, machine.known_hand, unplaced, lease_ms)
-        self.by_rules = RuleLimits(self.known, machine.known_hand, opened, brought.doubt_ms, self.lent)
+        self.rates = None if is_single else LentRates(self.known, due, boot_ms)
+        self.by_rules = RuleLimits(self.known, machine.known_hand, opened, brought.doubt_ms, self.lent, self.rates)
         self._machine = machine
+        self._boot_ms = boot_ms
         self._opened = opened
 
     @property
@@ -45,26 +74,39 @@ class RulesInForce:
 
     @property
     def hold(self) -> HoldsLimit:
-        return self.still.holds.hold
+        return self.still.holds.hold if self.rates is None else partial(self._hold, self.rates)
 
     def moved(self, queue: QueueKey, deliveries: int) -> None:
         """Another instance has them from now on."""
         if self.lent is not None:
             self.lent.moved(queue, deliveries)
 
-    def regulating(
-        self, scheduler: Scheduler, peers: Peers | None, now_ms: Callable[[], int], boot_ms: Callable[[], float]
-    ) -> Regulating:
+    def regulating(self, scheduler: Scheduler, peers: Peers | None, now_ms: Callable[[], int]) -> Regulating:
         """Who reads the rules and changes them. `peers`: where there are other instances."""
         runner, membership = scheduler.procedures, scheduler.membership
         telling = RuleTelling(peers, membership, runner) if peers is not None else None
-        borrowing = None
-        if peers is not None and self.lent is not None:
-            borrowing = Borrowing(self.lent, peers, membership, runner, boot_ms, self.by_rules.granted)
+        borrowing = drawing = None
+        if peers is not None and self.lent is not None and self.rates is not None:
+            granted = self.by_rules.granted
+            borrowing = Borrowing(self.lent, peers, membership, runner, self._boot_ms, granted)
+            drawing = Drawing(self.rates, borrowing.keepers, peers, membership, granted)
         placing = Placing(self._machine.before.brought, scheduler.finder.owner_of, now_ms)
         keys = self._keys(scheduler.memory) if peers is None else None
-        rest = telling, self._opened, boot_ms, self.still, placing, keys, borrowing
+        by_deadlines = lambda queue, is_so: scheduler.memory.limit_keys.go_by_deadlines(queue, is_so=is_so)  # noqa: E731
+        rest = telling, self._opened, self._boot_ms, self.still, placing, keys, borrowing, drawing, by_deadlines
         return Regulating(self.known, self.by_rules, runner, membership, *rest)
 
-    def _keys(self, memory: Memory) -> RuleKeyLimits:
-        return RuleKeyLimits(self.known, self._machine, memory.limit_keys)
+    def _hold(self, rates: LentRates, queue: QueueKey, limit_key: str, throttle: Pushback, now_ms: int) -> str:
+        """Here at once, and on all instances where the limit has a rate."""
+        if refusal := self.still.holds.hold(queue, limit_key, throttle, now_ms):
+            return refusal
+        labels = labels_of(queue, throttle.limit)
+        if self.by_rules.has_rate(labels):
+            rates.hold(labels, throttle.after_ms)
+        return ""
+
+    def _keys(self, memory: Memory) -> SharedKeyLimits:
+        of_queues = RuleKeyLimits(self.known, self._machine, memory.limit_keys)
+        keys = SharedKeyLimits(self.known, self._machine, memory.limit_keys, of_queues)
+        self.still.holds.holds_keys_by(keys.hold)
+        return keys

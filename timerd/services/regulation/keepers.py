@@ -1,4 +1,5 @@
-"""The limits that this instance keeps: it lends their permits to all instances, itself among them.
+"""The limits that this instance keeps: it lends their permits, and hands out the tokens of their rates, to all
+instances, itself among them.
 
 Who is asked for permits of a limit that nobody keeps takes it, where it is placed for it. It keeps it as long as it
 lives, also when others come, and gives it up in peace when it leaves.
@@ -7,7 +8,7 @@ lives, also when others come, and gives it up in peace when it leaves.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from timerd.core.cluster import placed
@@ -16,6 +17,7 @@ from timerd.core.regulation import (
     LimitLabels,
     PermitKeeper,
     Stated,
+    TokenKeeper,
     change_keeping,
     left_by,
     left_with,
@@ -26,10 +28,16 @@ from timerd.model.keeping import Keeping, keeping_key
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.regulation.permit_wire import BorrowReply
+from timerd.services.regulation.token_wire import DrawReply
 
 # What an instance has of a limit, and its incarnation; None: no answer, or it has stated to a later keeper.
 AskState = Callable[[str, LimitLabels, int, int], Awaitable[tuple[int, Stated] | None]]
 UNKEPT = BorrowReply("", 0)
+
+
+def place_of_keeper(labels: LimitLabels, living: Sequence[str]) -> str:
+    """The instance that is to keep a limit. Empty: none lives, for the last one is leaving."""
+    return placed(keeping_key(labels).name, living) if living else ""
 
 
 @dataclass(slots=True)
@@ -38,6 +46,7 @@ class _KeptLimit:
 
     keeping: Keeping
     keeper: PermitKeeper
+    tokens: TokenKeeper
 
 
 class Keepers:
@@ -93,6 +102,20 @@ class Keepers:
         most = limit.max_in_hand if limit is not None else 0
         return own._replace(grant=keeper.lend(name, most, now_ms))
 
+    async def drawn(self, labels: LimitLabels, name: str, want: int, held_for_ms: int) -> DrawReply:
+        """Tokens of its rate. Raises StoreUnavailable, StoreUnknown."""
+        if labels not in self._kept:
+            found = await self._find(labels)
+            if labels not in self._kept:
+                return DrawReply(found.keeper)
+        tokens, now_ms = self._kept[labels].tokens, self._boot_ms()
+        if not self._membership.trust.is_trusted(now_ms):
+            # T3: another one may keep it by now.
+            return DrawReply("")
+        if held_for_ms:
+            tokens.hold(held_for_ms, int(now_ms))
+        return DrawReply(self._membership.name, tokens.draw(name, want, self._lent.limit_of(labels), int(now_ms)))
+
     async def step(self) -> None:
         """Looks who lives, and asks those that have not said what they have."""
         await asyncio.gather(*(self._step(labels, kept) for labels, kept in list(self._kept.items())))
@@ -136,7 +159,7 @@ class Keepers:
             await self._membership.confirm(known)
             if not self._membership.may_take(known):
                 return BorrowReply(known.holder, known.token)
-            if self._is_leaving or placed(keeping_key(labels).name, self._membership.live()) != self._membership.name:
+            if self._is_leaving or place_of_keeper(labels, self._membership.live()) != self._membership.name:
                 return UNKEPT
             return await self._take(labels, known)
 
@@ -151,7 +174,8 @@ class Keepers:
         now_ms = self._boot_ms()
         keeper = PermitKeeper(wanted.token, wanted.lease_ms, now_ms, left_by(known), is_first=known.token == 0)
         keeper.lives(self._living(), now_ms)
-        kept = self._kept[labels] = _KeptLimit(wanted, keeper)
+        tokens = TokenKeeper(int(now_ms), is_first=known.token == 0)
+        kept = self._kept[labels] = _KeptLimit(wanted, keeper, tokens)
         await self._step(labels, kept)
         return BorrowReply(name, wanted.token)
 

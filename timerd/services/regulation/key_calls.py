@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf.message import Message
@@ -12,11 +12,14 @@ from timerd.model.errors import Invalid, NotFound
 from timerd.model.halts import Halt
 from timerd.model.identity import TaskId
 from timerd.model.ordering import OnFailure
+from timerd.model.regulations import Order
+from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, queue_of
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.ordering import KeyState, Ordering
 from timerd.services.engine.verbs import Verbs
+from timerd.services.regulation.keys_elsewhere import KeysElsewhere
 from timerd.v1 import regulation_service_pb2 as wire
 
 DEFAULT_KEYS, MOST_KEYS = 100, 1_000
@@ -28,6 +31,18 @@ ON_FAILURE = {
 _ASKED: dict[int, str] = {number: on_failure.value for on_failure, number in ON_FAILURE.items()}
 
 
+# As stored.
+ORDERS = {Order.AGED.value: wire.QUEUE_ORDER_AGED, Order.EDF.value: wire.QUEUE_ORDER_EDF}
+_ORDER_ASKED: dict[int, str] = {number: order for order, number in ORDERS.items()}
+
+
+def order_of(asked: int) -> str:
+    """Empty: it stays as it is. Raises Invalid."""
+    if asked and asked not in _ORDER_ASKED:
+        raise Invalid(f"order has no value {asked}: use AGED or EDF.", "order")
+    return _ORDER_ASKED.get(asked, "")
+
+
 def ordering_of(asked: int) -> str:
     """Empty: it stays as it is. Raises Invalid."""
     if asked and asked not in _ASKED:
@@ -36,10 +51,13 @@ def ordering_of(asked: int) -> str:
 
 
 class KeyCalls:
-    """One method a call: request -> reply, or one of model.errors."""
+    """One method a call: request -> reply, or one of model.errors. `elsewhere`: where there are other instances."""
 
-    def __init__(self, ordering: Ordering, verbs: Verbs, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, ordering: Ordering, verbs: Verbs, now_ms: Callable[[], int], elsewhere: KeysElsewhere | None = None
+    ) -> None:
         self._ordering = ordering
+        self._elsewhere = elsewhere
         self._verbs = verbs
         self._now_ms = now_ms
 
@@ -49,9 +67,10 @@ class KeyCalls:
     async def list(self, request: wire.ListKeysRequest) -> wire.ListKeysResponse:
         queue = QueueKey(namespace_of(request.namespace), queue_of(request.queue, "queue"))
         most = at_most(request.limit, DEFAULT_KEYS, MOST_KEYS)
-        now_ms = self._now_ms()
-        keys = [_shown(each, now_ms) for each in self._ordering.states(queue, most)]
-        return wire.ListKeysResponse(keys=keys, halted=self._ordering.halted(queue))
+        kept = kept_here(self._ordering, queue, most, self._now_ms())
+        if self._elsewhere is None:
+            return kept
+        return merged([kept, *await self._elsewhere.kept(queue, most)], most)
 
     async def skip(self, request: wire.SkipKeyRequest) -> wire.SkipKeyResponse:
         """The dead letter stays one, and the key goes on."""
@@ -76,6 +95,23 @@ class KeyCalls:
                 "NOT_HALTED",
             )
         return halt
+
+
+def kept_here(ordering: Ordering, queue: QueueKey, most: int, now_ms: int) -> wire.ListKeysResponse:
+    """What this instance says of the keys of the queue that it keeps."""
+    keys = [_shown(each, now_ms) for each in ordering.states(queue, most)]
+    return wire.ListKeysResponse(keys=keys, halted=ordering.halted(queue))
+
+
+def merged(replies: Sequence[wire.ListKeysResponse], most: int) -> wire.ListKeysResponse:
+    """What all instances say, in the order of one."""
+    keys = sorted((key for reply in replies for key in reply.keys), key=_listed)
+    return wire.ListKeysResponse(keys=keys[:most], halted=sum(reply.halted for reply in replies))
+
+
+def _listed(key: wire.OrderingKey) -> tuple[bool, int, int]:
+    """Those that stand still for the longest, then those that have the most in memory."""
+    return not key.halted, ms_from(key.since, "since") if key.halted else 0, 0 if key.halted else -key.waiting
 
 
 def _shown(state: KeyState, now_ms: int) -> wire.OrderingKey:

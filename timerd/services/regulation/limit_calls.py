@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
-from timerd.model.named_limits import LimitName, NamedLimit
+from timerd.model.named_limits import KeyOverrides, LimitName, NamedLimit
 from timerd.services.calls.fields import at_most, namespace_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
@@ -18,13 +18,22 @@ from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.verbs import Verbs
 from timerd.services.holding.driving import Performs
 from timerd.services.regulation.key_calls import KeyCalls
-from timerd.services.regulation.limit_wire import limit_name_of, limit_of, wire_of_limit
+from timerd.services.regulation.keys_elsewhere import KeysElsewhere
+from timerd.services.regulation.limit_wire import (
+    limit_name_of,
+    limit_of,
+    overrides_of,
+    wire_of_key,
+    wire_of_limit,
+    wire_of_overrides,
+)
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.regulation_calls import DEFAULT_PAGE, MAX_PAGE, RegulationCalls, call_hash
 from timerd.v1 import regulation_service_pb2 as wire
 
 MOST_SHOWN = 1_000
+MOST_KEYS_SHOWN = 100
 _NAME_BYTES = 128
 
 
@@ -42,7 +51,9 @@ class LimitCalls:
 
     async def get(self, request: wire.GetLimitRequest) -> wire.GetLimitResponse:
         name = _name_of(request)
-        return wire.GetLimitResponse(limit=self._shown(name, await self._limiting.get(name)))
+        shown = self._shown(name, await self._limiting.get(name))
+        self._show_keys(name, shown)
+        return wire.GetLimitResponse(limit=shown)
 
     async def list(self, request: wire.ListLimitsRequest) -> wire.ListLimitsResponse:
         """A page of which all were deleted is empty, and says where to go on."""
@@ -57,12 +68,12 @@ class LimitCalls:
         name = _name_of(request)
         if not request.HasField("limit"):
             raise Invalid("The limit limits nothing: give max_in_hand, or a rate, or delete it.", "limit")
-        limit = limit_of(request.limit)
-        self._regulating.check_limits([limit])
+        limit, overrides = limit_of(request.limit), _overrides_of(request)
+        self._regulating.check_limits([limit], has_keys=request.keyed)
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutLimitResponse:
-            kept = await self._limiting.put(name, call_hash(request), request.revision, limit)
+            kept = await self._limiting.put(name, call_hash(request), request.revision, limit, overrides)
             return wire.PutLimitResponse(limit=self._shown(name, kept))
 
         return await answered_once(self._verbs, name.namespace, request, wire.PutLimitResponse, carry_out)
@@ -89,7 +100,15 @@ class LimitCalls:
             queues=self._limiting.listed_by(name)[:MOST_SHOWN],
             in_hand=self._regulating.in_hand(name),
             next_time=optional_timestamp(self._next_ms(name)),
+            keyed=kept.keyed,
+            overrides=wire_of_overrides(kept.overrides),
         )
+
+    def _show_keys(self, name: LimitName, shown: wire.NamedLimit) -> None:
+        now_ms = self._now_ms()
+        at_limit = self._regulating.keys_at_limit(name, now_ms)
+        shown.keys_at_limit.extend(wire_of_key(each) for each in at_limit[:MOST_KEYS_SHOWN])
+        shown.keys_at_limit_count = len(at_limit)
 
     def _next_ms(self, name: LimitName) -> int:
         """0: now."""
@@ -99,13 +118,31 @@ class LimitCalls:
 
 
 def regulation_verbs(
-    regulating: Regulating, runner: Performs, verbs: Verbs, now_ms: Callable[[], int], ordering: Ordering
+    regulating: Regulating,
+    runner: Performs,
+    verbs: Verbs,
+    now_ms: Callable[[], int],
+    ordering: Ordering,
+    elsewhere: KeysElsewhere | None = None,
 ) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
     """All of RegulationService."""
     limiting = Limiting(regulating.heard_limit, regulating.known, runner, regulating.others)
     of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
-    of_keys = KeyCalls(ordering, verbs, now_ms)
+    of_keys = KeyCalls(ordering, verbs, now_ms, elsewhere)
     return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs(), **of_keys.verbs()}
+
+
+def _overrides_of(request: wire.PutLimitRequest) -> KeyOverrides | None:
+    """None: it is no keyed limit. Raises Invalid."""
+    if request.keyed:
+        return overrides_of(request.overrides, "overrides")
+    if request.overrides:
+        raise Invalid(
+            "All queues that list the limit have it together, so no key has another one: say `keyed`, or leave "
+            "`overrides` out.",
+            "overrides",
+        )
+    return None
 
 
 def _name_of(request: Any) -> LimitName:  # noqa: ANN401 - each call has its own

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from timerd.core.regulation import KeyAtLimit
 from timerd.model.errors import Invalid
 from timerd.model.named_limits import MOST_LISTED
-from timerd.model.regulations import DEFAULT_SHARE, MOST_OVERRIDES, KeyRules, QueueLimit
+from timerd.model.regulations import DEFAULT_SHARE, MOST_OVERRIDES, AdaptiveRules, KeyRules, QueueLimit
 from timerd.services.calls.due_times import duration_ms
 from timerd.services.calls.fields import plain_text, quoted
-from timerd.services.calls.replies import duration
+from timerd.services.calls.replies import duration, timestamp
 from timerd.services.calls.templates import MAX_LIMIT_KEY_CHARS
 from timerd.v1 import regulation_service_pb2 as wire
 
@@ -39,6 +41,30 @@ def limit_of(given: wire.Limit) -> QueueLimit:
     if not SECOND_MS <= period_ms <= DAY_MS:
         raise Invalid(f"The period is {period_ms:,} ms: give a second to a day.", "limit.period")
     return QueueLimit(given.max_in_hand, given.rate, period_ms, _burst(given, period_ms))
+
+
+def adaptive_of(given: wire.Adaptive) -> AdaptiveRules:
+    """Raises Invalid."""
+    if not 1 <= given.floor <= given.ceiling <= MOST:
+        raise Invalid(
+            f"The adaptive limit goes from {given.floor:,} to {given.ceiling:,}: give a floor of at least 1, and a "
+            f"ceiling that is no less, up to {MOST:,}.",
+            "adaptive",
+        )
+    target_ms = duration_ms(given.target, "adaptive.target") if given.HasField("target") else 0
+    if given.HasField("target") and not 1 <= target_ms <= DAY_MS:
+        raise Invalid(
+            f"The target is {target_ms:,} ms: give a millisecond to a day, or leave it out.", "adaptive.target"
+        )
+    return AdaptiveRules(given.floor, given.ceiling, target_ms)
+
+
+def wire_of_adaptive(rules: AdaptiveRules, tasks: int | None) -> wire.Adaptive:
+    """`tasks`: how many may be in hand now; None: nothing was sent by it."""
+    shown = wire.Adaptive(floor=rules.floor, ceiling=rules.ceiling, limit=rules.floor if tasks is None else tasks)
+    if rules.target_ms:
+        shown.target.CopyFrom(duration(rules.target_ms))
+    return shown
 
 
 def is_own_burst(limit: wire.Limit) -> bool:
@@ -80,19 +106,40 @@ def keys_of(given: wire.KeyRules) -> KeyRules:
     """Raises Invalid."""
     if not 0 <= given.share <= 1:
         raise Invalid(f"The share is {given.share:g}: give more than 0, up to 1, or 0 for a half.", "keys.share")
-    if len(given.overrides) > MOST_OVERRIDES:
-        raise Invalid(
-            f"There are {len(given.overrides):,} overrides: at most {MOST_OVERRIDES:,} are allowed.", "keys.overrides"
-        )
+    overrides = overrides_of(given.overrides, "keys.overrides")
+    limit = _limit_in(given.limit, "keys") if given.HasField("limit") else None
+    return KeyRules(limit, overrides, given.share or DEFAULT_SHARE, _weights_of(given.weights))
+
+
+def overrides_of(given: Sequence[wire.KeyOverride], field: str) -> tuple[tuple[str, QueueLimit | None], ...]:
+    """Raises Invalid."""
+    if len(given) > MOST_OVERRIDES:
+        raise Invalid(f"There are {len(given):,} overrides: at most {MOST_OVERRIDES:,} are allowed.", field)
     overrides: dict[str, QueueLimit | None] = {}
-    for at, each in enumerate(given.overrides):
-        path = f"keys.overrides[{at}]"
+    for at, each in enumerate(given):
+        path = f"{field}[{at}]"
         limit_key = plain_text(each.limit_key, MAX_LIMIT_KEY_CHARS, "limit_key", f"{path}.limit_key")
         if limit_key in overrides:
             raise Invalid(f"The limit_key {quoted(limit_key)} has two overrides: give one.", f"{path}.limit_key")
         overrides[limit_key] = _limit_in(each.limit, path) if each.HasField("limit") else None
-    limit = _limit_in(given.limit, "keys") if given.HasField("limit") else None
-    return KeyRules(limit, tuple(overrides.items()), given.share or DEFAULT_SHARE, _weights_of(given.weights))
+    return tuple(overrides.items())
+
+
+def wire_of_overrides(overrides: Iterable[tuple[str, QueueLimit | None]]) -> list[wire.KeyOverride]:
+    return [
+        wire.KeyOverride(limit_key=limit_key, limit=None if limit is None else wire_of_limit(limit))
+        for limit_key, limit in overrides
+    ]
+
+
+def wire_of_key(each: KeyAtLimit) -> wire.KeyAtLimit:
+    return wire.KeyAtLimit(
+        limit_key=each.limit_key,
+        in_hand=each.in_hand,
+        waiting=each.waiting,
+        next_time=timestamp(int(each.next_ms)) if each.next_ms < math.inf else None,
+        throttled=each.is_throttled,
+    )
 
 
 def _weights_of(given: Sequence[wire.KeyWeight]) -> tuple[tuple[str, float], ...]:
@@ -126,8 +173,7 @@ def wire_of_keys(keys: KeyRules) -> wire.KeyRules:
     shown = wire.KeyRules(share=keys.share)
     if keys.limit is not None:
         shown.limit.CopyFrom(wire_of_limit(keys.limit))
-    for limit_key, limit in keys.overrides:
-        shown.overrides.add(limit_key=limit_key, limit=None if limit is None else wire_of_limit(limit))
+    shown.overrides.extend(wire_of_overrides(keys.overrides))
     for limit_key, weight in keys.weights:
         shown.weights.add(limit_key=limit_key, weight=weight)
     return shown

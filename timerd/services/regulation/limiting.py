@@ -21,8 +21,8 @@ from timerd.core.regulation import (
     read_named_limits,
 )
 from timerd.model.errors import NotFound, Precondition
-from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.regulations import QueueLimit
+from timerd.model.named_limits import KeyOverrides, LimitName, NamedLimit
+from timerd.model.regulations import Order, QueueLimit, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.regulation.told import RuleTelling
 
@@ -62,9 +62,16 @@ class Limiting:
         """Those that were deleted among them."""
         return await drive(list_limits(namespace, after, limit), self._runner)
 
-    async def put(self, name: LimitName, request: str, revision: int, limit: QueueLimit) -> NamedLimit:
-        """Raises Aborted."""
-        return await self._change(name, request, revision, lambda kept: replace(kept, limit=limit))
+    async def put(
+        self, name: LimitName, request: str, revision: int, limit: QueueLimit, overrides: KeyOverrides | None = None
+    ) -> NamedLimit:
+        """`overrides`: each limit key has it for itself, and some another one. Raises Aborted, Precondition."""
+        async with self._changing:
+            if overrides is not None:
+                self._check_turns(name)
+            return await self._changed(
+                name, request, revision, lambda kept: replace(kept, limit=limit).by_key(overrides)
+            )
 
     async def delete(self, name: LimitName, request: str, revision: int) -> None:
         """Raises Aborted, NotFound, and Precondition where a queue lists it."""
@@ -72,7 +79,7 @@ class Limiting:
         def without(kept: NamedLimit) -> NamedLimit:
             if kept.limit is None:
                 raise _absent(name)
-            return replace(kept, limit=None)
+            return replace(kept, limit=None).by_key(None)
 
         async with self._changing:
             await self._check_unlisted(name)
@@ -92,9 +99,27 @@ class Limiting:
                 )
             yield
 
-    async def _change(self, name: LimitName, request: str, revision: int, decide: LimitChange) -> NamedLimit:
-        async with self._changing:
-            return await self._changed(name, request, revision, decide)
+    def check_order(self, namespace: str, rules: Regulation) -> None:
+        """Of who changes a queue. Raises Precondition."""
+        names = [LimitName(namespace, each) for each in rules.limits] if rules.order == Order.EDF else []
+        if keyed := [name.limit for name in names if self._known.is_keyed(name)]:
+            raise Precondition(
+                f"A queue of the order EDF goes by deadlines, and each limit key has {keyed[0]!r} for itself, so they "
+                "take turns: list another limit, or give the order AGED; nothing was changed.",
+                "LIMIT_OF_KEYS",
+                field="limits",
+            )
+
+    def _check_turns(self, name: LimitName) -> None:
+        """Raises Precondition."""
+        if by := [queue.queue for queue in self._known.listed_by(name) if self._known.of(queue).order == Order.EDF]:
+            raise Precondition(
+                f"The limit {name.limit!r} is listed by {min(by)!r}, which goes by deadlines, and keys of a keyed "
+                "limit take turns: take it off this queue (timerd queues set), or give it the order AGED; nothing was "
+                "changed.",
+                "LIMIT_OF_KEYS",
+                field="keyed",
+            )
 
     async def _changed(self, name: LimitName, request: str, revision: int, decide: LimitChange) -> NamedLimit:
         kept = await drive(change_limit(name, request, revision, decide), self._runner)

@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from timerd.core.regulation import (
     HeldBack,
     Identity,
+    KeyAtLimit,
     KnownRules,
     RuleChange,
-    RuleKeyLimits,
     RuleLimits,
+    SharedKeyLimits,
     Standstills,
     change_rules,
     labels_of,
@@ -21,14 +22,28 @@ from timerd.core.regulation import (
     read_rules,
 )
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, LENDS, PLACES, REGULATES, known_by_all
+from timerd.model.codec import (
+    ADAPTS,
+    DRAWS,
+    EXPIRES_AFTER,
+    KEEPS_RESULTS,
+    KEY_SHARDS,
+    LENDS,
+    ON_END,
+    PLACES,
+    REGULATES,
+    STALLS,
+    known_by_all,
+)
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.regulations import Mode, QueueLimit, Regulation
+from timerd.model.ordering import OnFailure
+from timerd.model.regulations import Mode, Order, QueueLimit, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
 from timerd.services.regulation.borrowing import Borrowing
+from timerd.services.regulation.drawing import Drawing
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.told import RuleTelling
 
@@ -41,14 +56,18 @@ _UNDERSTANDING = {
     EXPIRES_AFTER: "knows expire_after",
     PLACES: "knows the places of cycles",
     KEEPS_RESULTS: "knows keep_result",
+    STALLS: "knows stall_timeout",
+    ON_END: "knows on_end",
+    ADAPTS: "knows adaptive limits",
 }
 
 
 class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
     `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted.
-    `borrowing`: of the permits of limits, where there are other instances. `still`: what holds queues back beside their
-    rules. `keys`: what their limit keys may do, where that is counted."""
+    `borrowing`: of the permits of limits, `drawing`: of the tokens of their rates, where there are other instances.
+    `still`: what holds queues back beside their rules. `keys`: what their limit keys may do, where that is counted.
+    `by_deadlines`: is told whether a queue goes by these."""
 
     def __init__(
         self,
@@ -61,8 +80,10 @@ class Regulating:
         boot_ms: Callable[[], float],
         still: Standstills,
         placing: Placing | None = None,
-        keys: RuleKeyLimits | None = None,
+        keys: SharedKeyLimits | None = None,
         borrowing: Borrowing | None = None,
+        drawing: Drawing | None = None,
+        by_deadlines: Callable[[QueueKey, bool], None] = lambda _, __: None,
     ) -> None:
         self.known = known
         self.still = still
@@ -75,6 +96,8 @@ class Regulating:
         self._placing = placing
         self.key_limits = keys
         self.borrowing = borrowing
+        self.drawing = drawing
+        self._by_deadlines = by_deadlines
         self._read_at_ms = -float("inf")
 
     # -- what this instance goes by -------------------------------------------------------------------------------
@@ -86,6 +109,8 @@ class Regulating:
             self._placing.begin()
         if self.borrowing is not None:
             self.borrowing.begin()
+        if self.drawing is not None:
+            self.drawing.begin()
         await self.step()
 
     async def run(self) -> None:
@@ -101,11 +126,15 @@ class Regulating:
         if self._placing is not None and not self._placing.is_done() and self.known.counts_hands():
             await surely(self._placing.step())
             self._opened(self.limits.changed())
+        if self.drawing is not None and self.known.is_read:
+            self.drawing.step()
         if self.borrowing is not None and self.known.is_read:
             await surely(self.borrowing.step())
 
     async def leave(self) -> None:
         """This instance sends nothing more: others may send by its limits."""
+        if self.drawing is not None:
+            self.drawing.leave()
         if self.borrowing is not None:
             await surely(self.borrowing.leave())
 
@@ -131,10 +160,12 @@ class Regulating:
 
     def _open(self, queues: Collection[QueueKey]) -> None:
         """And all that were held back by limits: these may be others by now."""
+        for queue in queues:
+            self._by_deadlines(queue, self.known.of(queue).order == Order.EDF)
         if queues:
             opened = {*queues, *self.limits.changed()}
             if self.key_limits is not None:
-                self.key_limits.opened(opened)
+                opened = self.key_limits.opened(opened)
             self._opened(opened)
 
     def check_intake(self, queue: QueueKey, now_ms: int) -> None:
@@ -155,13 +186,18 @@ class Regulating:
 
     def held_back(self, queue: QueueKey, now_ms: int, limit_key: str = "") -> Sequence[HeldBack]:
         """By what, and until when, the longest first. None of them: it allows one more of the key now."""
-        keyed = self.key_limits.held_back(queue, limit_key, now_ms) if self.key_limits is not None else None
-        others = [each for each in (self.still.held_back(queue, now_ms), keyed) if each is not None]
+        keyed = self.key_limits.held_back(queue, limit_key, now_ms) if self.key_limits is not None else ()
+        still = self.still.held_back(queue, now_ms)
+        others = [*keyed, *([still] if still is not None else [])]
         return sorted([*self.limits.held_back(queue, now_ms), *others], reverse=True)
 
     def held_until_ms(self, queue: QueueKey, limit: str, now_ms: int) -> int | None:
         """By a handler that was throttled; `limit`: empty for the queue's own. None: it is not held."""
         return self.still.holds.held_until_ms(labels_of(queue, limit), now_ms)
+
+    def keys_at_limit(self, name: LimitName, now_ms: int) -> Sequence[KeyAtLimit]:
+        """Limit keys that may start nothing by it now; of a limit that all keys have together: none."""
+        return self.key_limits.at_limit(name, now_ms) if self.key_limits is not None else ()
 
     def in_hand(self, name: LimitName) -> int:
         """Deliveries that workers have of the queues that list a limit."""
@@ -184,8 +220,13 @@ class Regulating:
         self.heard(queue, rules)
         return rules, await self.others.tell(queue, rules) if self.others is not None else ()
 
+    def limits_named(self, names: Collection[LimitName]) -> list[QueueLimit]:
+        """As they are known here."""
+        kept = map(self.known.limit, names)
+        return [each.limit for each in kept if each is not None and each.limit is not None]
+
     def check_limits(self, limits: Sequence[QueueLimit], *, has_keys: bool = False) -> None:
-        """Of who changes limits. Raises Precondition where nobody could keep to them."""
+        """Of who changes limits, or lists them. Raises Precondition where nobody could keep to them."""
         if self.others is None:
             return
         if has_keys:
@@ -195,13 +236,6 @@ class Regulating:
                 "all instances keep to, or use a server on SQLite.",
                 "keys",
             )
-        if any(limit.rate for limit in limits):
-            raise _not_in_cluster(
-                "Rates are counted by one instance, and this server is one of a cluster, whose instances would each "
-                "count for themselves: nothing was changed. Give max_in_hand, which all instances keep to, or use a "
-                "server on SQLite.",
-                "limit.rate",
-            )
         announced = self._membership.announced()
         if LENDS not in known_by_all(announced):
             raise _not_in_cluster(
@@ -209,16 +243,36 @@ class Regulating:
                 "release, and would count for itself. Upgrade it, then repeat the call; nothing was changed.",
                 "limit",
             )
+        if any(limit.rate for limit in limits) and DRAWS not in known_by_all(announced):
+            raise _not_in_cluster(
+                f"Not every instance draws what it starts by a rate: {_older(announced, DRAWS)} is of an older "
+                "release, and would count for itself. Upgrade it, or give max_in_hand alone; nothing was changed.",
+                "limit.rate",
+            )
 
-    def check_ordering(self) -> None:
+    def check_ordering(self, queue: QueueKey) -> None:
         """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""
-        if self.others is not None:
+        self.check_halting(queue, self.known.on_failure(queue))
+        announced = self._membership.announced()
+        if self.others is not None and KEY_SHARDS not in known_by_all(announced):
             raise Precondition(
-                "Ordering keys need a server of one instance, and this one is one of a cluster, whose instances would "
-                "send the tasks of a key side by side: nothing was stored. Leave ordering_key empty, or use a server "
-                "on SQLite.",
+                f"Not every instance keeps the order of ordering keys in a cluster: {_older(announced, KEY_SHARDS)} is "
+                "of an older release, and would send the tasks of a key side by side. Upgrade it, then repeat the "
+                "call, or leave ordering_key empty; nothing was stored.",
                 "ORDERING_IN_CLUSTER",
                 field="template.ordering_key",
+            )
+
+    def check_halting(self, queue: QueueKey, on_failure: OnFailure, field: str = "template.ordering_key") -> None:
+        """Two dead letters of a key that are redriven by different instances may each wait for the end of the other.
+        Raises Precondition."""
+        if self.others is not None and on_failure is OnFailure.HALT:
+            raise Precondition(
+                f"To halt an ordering key after a dead letter, as is asked of the queue {queue.queue!r}, needs a "
+                "server of one instance, and this one is one of a cluster: nothing was stored. Let the queue hold or "
+                f"pass (timerd queues set {queue.queue} --ordering hold), or leave ordering_key empty.",
+                "ORDERING_IN_CLUSTER",
+                field=field,
             )
 
     def check_releases(self, capability: str) -> None:

@@ -12,18 +12,26 @@ from google.protobuf.message import Message
 
 from timerd.core.regulation import BreakerState, RuleChange
 from timerd.core.taken import QueueKey
+from timerd.model.codec import ADAPTS
 from timerd.model.errors import Invalid
-from timerd.model.instants import shown
 from timerd.model.named_limits import LimitName
-from timerd.model.regulations import Mode, QueueLimit, Regulation
-from timerd.services.calls.due_times import ms_from
+from timerd.model.regulations import Mode, Order, QueueLimit, Regulation
+from timerd.services.calls.due_times import later_ms, ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
-from timerd.services.regulation.key_calls import ON_FAILURE, ordering_of
-from timerd.services.regulation.limit_wire import keys_of, limit_of, listed_of, wire_of_keys, wire_of_limit
+from timerd.services.regulation.key_calls import ON_FAILURE, ORDERS, order_of, ordering_of
+from timerd.services.regulation.limit_wire import (
+    adaptive_of,
+    keys_of,
+    limit_of,
+    listed_of,
+    wire_of_adaptive,
+    wire_of_keys,
+    wire_of_limit,
+)
 from timerd.services.regulation.limiting import Limiting
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.rule_updates import paths_of, put_of
@@ -82,7 +90,7 @@ class RegulationCalls:
         decide, call = partial(_with_mode, asked=_asked_of(request)), call_hash(request)
 
         async def carry_out() -> wire.SetModeResponse:
-            _check_later(request, now_ms)
+            later_ms(request, now_ms)
             rules, silent = await self._regulating.change(queue, call, request.revision, decide)
             return wire.SetModeResponse(queue=self._shown(queue, rules), silent=silent)
 
@@ -117,12 +125,22 @@ class RegulationCalls:
         listed = [LimitName(queue.namespace, each) for each in listed_of(request.limits)]
         own = [QueueLimit(request.limit.max_in_hand, request.limit.rate)] if request.HasField("limit") else []
         if own or listed or request.HasField("keys"):
-            self._regulating.check_limits(own, has_keys=request.HasField("keys"))
+            limits = own + self._regulating.limits_named(listed)
+            self._regulating.check_limits(limits, has_keys=request.HasField("keys"))
+        if request.HasField("adaptive"):
+            self._regulating.check_releases(ADAPTS)
         self._verbs.now_ms()
+
+        def decide(rules: Regulation) -> Regulation:
+            changed = change(rules)
+            self._limiting.check_order(queue.namespace, changed)
+            if changed.on_failure is not rules.on_failure:
+                self._regulating.check_halting(queue, changed.on_failure, "ordering")
+            return changed
 
         async def carry_out() -> _Changed:
             async with self._limiting.listing(listed):
-                rules, _ = await self._regulating.change(queue, call, request.revision, change)
+                rules, _ = await self._regulating.change(queue, call, request.revision, decide)
             return reply(queue=self._shown(queue, rules))
 
         return await answered_once(self._verbs, queue.namespace, request, reply, carry_out)
@@ -132,6 +150,7 @@ class RegulationCalls:
         is_over = rules.is_over(self._now_ms())
         ordering = ON_FAILURE[rules.on_failure]
         shown = wire.Queue(namespace=queue.namespace, name=queue.queue, revision=rules.revision, ordering=ordering)
+        shown.order = ORDERS.get(rules.order, wire.QUEUE_ORDER_UNSPECIFIED)
         shown.mode = wire.QUEUE_MODE_RUNNING if is_over else _WIRE_OF[rules.mode]
         if not is_over:
             shown.note = rules.note
@@ -144,6 +163,8 @@ class RegulationCalls:
             shown.keys.CopyFrom(wire_of_keys(rules.keys))
         if rules.breaker:
             shown.breaker.CopyFrom(self._breaker(queue))
+        if rules.adaptive is not None:
+            shown.adaptive.CopyFrom(wire_of_adaptive(rules.adaptive, self._regulating.still.adaptive.tasks(queue)))
         held_ms = self._regulating.held_until_ms(queue, "", self._now_ms())
         if held_ms is not None:
             shown.held_until.CopyFrom(timestamp(held_ms))
@@ -171,23 +192,16 @@ def _asked_of(request: wire.SetModeRequest) -> Regulation:
     return Regulation(mode=mode, note=note, until_ms=until_ms)
 
 
-def _check_later(request: wire.SetModeRequest, now_ms: int) -> None:
-    """Of a call that is made for the first time. Raises Invalid."""
-    if request.HasField("until") and (until_ms := ms_from(request.until, "until")) <= now_ms:
-        raise Invalid(
-            f"until is {shown(until_ms)}, and it is {shown(now_ms)} already: give a later instant, or leave it out.",
-            "until",
-        )
-
-
 def _regulation_of(request: wire.PutQueueRequest) -> Regulation:
     """Raises Invalid."""
     return Regulation(
         limit=limit_of(request.limit) if request.HasField("limit") else None,
         limits=listed_of(request.limits),
         breaker=request.HasField("breaker"),
+        adaptive=adaptive_of(request.adaptive) if request.HasField("adaptive") else None,
         keys=keys_of(request.keys) if request.HasField("keys") else None,
         ordering=ordering_of(request.ordering),
+        order=order_of(request.order),
     )
 
 
@@ -197,8 +211,15 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
 
 def _with_limits(rules: Regulation, asked: Regulation) -> Regulation:
     ordering = asked.ordering or rules.ordering
+    order = asked.order or rules.order
+    if order == Order.EDF and asked.keys is not None:
+        raise Invalid(
+            "A queue of the order EDF goes by deadlines, and rules of limit keys say whose turn it is: leave `keys` "
+            "out, take away those that the queue has (`clear` with `keys`), or give the order AGED.",
+            "order",
+        )
     limited = replace(rules, limit=asked.limit, limits=asked.limits, breaker=asked.breaker)
-    return replace(limited, keys=asked.keys, ordering=ordering)
+    return replace(limited, adaptive=asked.adaptive, keys=asked.keys, ordering=ordering, order=order)
 
 
 def call_hash(request: Any) -> str:  # noqa: ANN401 - each call has its own

@@ -13,7 +13,7 @@ from timerd.v1 import regulation_service_pb2 as wire
 _OF_LIMIT = ("rate", "burst", "max_in_hand")
 _LIMITS = ("limit", "keys.limit")
 PATHS = (
-    "limit", *(f"limit.{part}" for part in _OF_LIMIT), "limits", "breaker", "ordering",
+    "limit", *(f"limit.{part}" for part in _OF_LIMIT), "limits", "breaker", "adaptive", "ordering", "order",
     "keys", "keys.limit", *(f"keys.limit.{part}" for part in _OF_LIMIT), "keys.share", "keys.overrides", "keys.weights",
 )  # fmt: skip
 _OfKey = TypeVar("_OfKey", wire.KeyOverride, wire.KeyWeight)
@@ -33,8 +33,9 @@ def put_of(shown: wire.Queue, request: wire.UpdateQueueRequest) -> wire.PutQueue
     """What a put would say that comes to the same. `shown`: the queue as it is."""
     paths = paths_of(request)
     ordering = request.ordering if "ordering" in paths else shown.ordering
-    put = wire.PutQueueRequest(limits=shown.limits, ordering=ordering)
-    for part in ("limit", "breaker", "keys"):
+    order = request.order if "order" in paths else shown.order
+    put = wire.PutQueueRequest(limits=shown.limits, ordering=ordering, order=order)
+    for part in ("limit", "breaker", "adaptive", "keys"):
         _take(put, shown, part)
         if part in paths:
             _take(put, request, part)
@@ -57,8 +58,8 @@ def _merge_keys(put: wire.PutQueueRequest, request: wire.UpdateQueueRequest, pat
     if "keys.share" in within:
         keys.ClearField("share")
         keys.MergeFrom(wire.KeyRules(share=request.keys.share))
-    overrides = request.keys.overrides if "keys.overrides" in within else ()
-    weights = request.keys.weights if "keys.weights" in within else ()
+    overrides = request.keys.overrides if "keys.overrides" in within else None
+    weights = request.keys.weights if "keys.weights" in within else None
     merged = _by_key(keys.overrides, overrides, request.plain_keys)
     weighed = _by_key(keys.weights, weights, ())
     del keys.overrides[:], keys.weights[:]
@@ -66,12 +67,15 @@ def _merge_keys(put: wire.PutQueueRequest, request: wire.UpdateQueueRequest, pat
     keys.weights.extend(weighed)
 
 
-def _by_key(had: Iterable[_OfKey], given: Sequence[_OfKey], plain: Iterable[str]) -> list[_OfKey]:
-    """Those that are given stay as they are, also where one key has two: that is refused."""
-    over: set[str] = {each.limit_key for each in given}
+def _by_key(had: Iterable[_OfKey], given: Sequence[_OfKey] | None, plain: Iterable[str]) -> list[_OfKey]:
+    """Those that are given stay as they are, also where one key has two: that is refused. `given` None: none of them
+    changes; empty, and no `plain` ones: all of them go."""
+    if given is not None and not given and not plain:
+        return []
+    over: set[str] = {each.limit_key for each in given or ()}
     over.update(plain)
     kept = [each for each in had if each.limit_key not in over]
-    kept.extend(given)
+    kept.extend(given or ())
     return kept
 
 

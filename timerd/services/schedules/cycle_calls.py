@@ -17,7 +17,7 @@ from timerd.model.cycles import CYCLE, SLOT_CONTENT, CycleShape, Turn
 from timerd.model.errors import Invalid
 from timerd.model.schedules import ScheduleState
 from timerd.model.task import Template
-from timerd.services.calls.due_times import duration_ms, ms_from
+from timerd.services.calls.due_times import duration_ms, later_ms, ms_from
 from timerd.services.calls.fields import (
     at_most,
     key_of,
@@ -31,7 +31,7 @@ from timerd.services.calls.fields import (
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.repeats import Reply, answered_once
-from timerd.services.calls.replies import duration, retry_policy, timestamp
+from timerd.services.calls.replies import duration, timestamp, wire_of_template
 from timerd.services.calls.templates import checked_labels
 from timerd.services.engine.verbs import Verbs
 from timerd.services.schedules.cycle_places import (
@@ -47,7 +47,6 @@ from timerd.services.schedules.schedule_calls import MAX_NOTE_CHARS, template_of
 from timerd.services.schedules.schedules import ListPlace, Shown, request_hash
 from timerd.v1 import cycle_service_pb2 as wire
 from timerd.v1 import schedule_service_pb2 as schedule_wire
-from timerd.v1 import task_pb2 as task_wire
 
 DEFAULT_PAGE, MAX_PAGE = 100, 1_000
 DEFAULT_MEMBERS = 1_000
@@ -82,6 +81,7 @@ class CycleCalls:
 
     def __init__(self, recurring: Recurring, verbs: Verbs, shards: int, queues: QueueRules) -> None:
         self._cycles = recurring.cycles
+        self._now_ms = recurring.schedules.world.now_ms
         self._rosters = recurring.rosters
         self._rebalancing = recurring.rebalancing
         self._verbs = verbs
@@ -139,7 +139,7 @@ class CycleCalls:
 
     async def pause(self, request: wire.PauseCycleRequest) -> wire.PauseCycleResponse:
         note = plain_text(request.note, MAX_NOTE_CHARS, "note", "note")
-        until_ms = ms_from(request.until, "until") if request.HasField("until") else 0
+        until_ms = later_ms(request, self._now_ms())
         return wire.PauseCycleResponse(cycle=cycle_of(await self._change(request, paused(note, until_ms))))
 
     async def resume(self, request: wire.ResumeCycleRequest) -> wire.ResumeCycleResponse:
@@ -282,7 +282,7 @@ def cycle_of(shown: Shown) -> wire.Cycle:
         slots=shape.slots,
         places=shape.places,
         lead=duration(shape.lead_ms),
-        template=_wire_of_template(shape.members),
+        template=wire_of_template(shape.members),
         slot_queue="" if shape.has_roster else definition.template.queue,
         state=_STATES[entry.state] if not entry.error else schedule_wire.SCHEDULE_STATE_BROKEN,
         revision=entry.revision,
@@ -312,17 +312,6 @@ def rebalanced_of(done: Rebalanced) -> wire.RebalanceCycleResponse:
     if done.effective_ms:
         out.effective_time.CopyFrom(timestamp(done.effective_ms))
     return out
-
-
-def _wire_of_template(template: Template) -> task_wire.TaskTemplate:
-    return task_wire.TaskTemplate(
-        queue=template.queue,
-        labels=dict(template.labels),
-        content_type=template.content_type,
-        priority=template.priority,
-        retry=retry_policy(template.retry),
-        traceparent=template.traceparent,
-    )
 
 
 def _is_asked_for(cycle: wire.Cycle, request: wire.ListCyclesRequest) -> bool:

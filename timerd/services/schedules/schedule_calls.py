@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import Message
@@ -26,12 +26,12 @@ from timerd.model.overlap import EndedOccurrence
 from timerd.model.schedules import Definition, ScheduleState
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
-from timerd.services.calls.due_times import ms_from
+from timerd.services.calls.due_times import later_ms, ms_from
 from timerd.services.calls.expiries import check_spans
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, quoted, request_id_of
 from timerd.services.calls.page_tokens import PagedRequest, after_of, page_token
 from timerd.services.calls.repeats import Reply, answered_once
-from timerd.services.calls.replies import retry_policy, timestamp
+from timerd.services.calls.replies import timestamp, wire_of_template
 from timerd.services.calls.templates import checked_labels, common_of
 from timerd.services.engine.verbs import ENDED, State, Verbs
 from timerd.services.schedules.schedules import ListPlace, Schedules, Shown, request_hash
@@ -121,7 +121,7 @@ class ScheduleCalls:
 
     async def pause(self, request: wire.PauseScheduleRequest) -> wire.PauseScheduleResponse:
         note = plain_text(request.note, MAX_NOTE_CHARS, "note", "note")
-        until_ms = ms_from(request.until, "until") if request.HasField("until") else 0
+        until_ms = later_ms(request, self._schedules.world.now_ms())
         decide = paused(note, until_ms)
         name, call = name_of(request.namespace, request.schedule_id), hash_of("PauseSchedule", request)
         return wire.PauseScheduleResponse(
@@ -177,11 +177,12 @@ class ScheduleCalls:
             occurrences=[
                 wire.Occurrence(
                     instant=timestamp(each.instant_ms),
+                    fire_time=timestamp(fire_at_ms) if fire_at_ms is not None else None,
                     local_time=each.local,
                     named_time=each.named,
                     change="" if each.change == "NONE" else each.change,
                 )
-                for each in foreseen
+                for each, fire_at_ms in foreseen
             ]
         )
 
@@ -308,7 +309,7 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
         namespace=shown.name.namespace,
         spec=wire_of_spec(definition.spec),
         policies=wire_of_policies(definition.policies),
-        template=_wire_of_template(definition.template),
+        template=wire_of_template(definition.template),
         state=_STATES[entry.state] if not entry.error else wire.SCHEDULE_STATE_BROKEN,
         revision=entry.revision,
         labels=dict(definition.labels),
@@ -322,28 +323,15 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
     )
     if definition.until_ms:
         out.pause_until.CopyFrom(timestamp(definition.until_ms))
+    out.last.extend(map(_outcome_of, reversed(entry.overlap.last)))
     if not brief:
         out.payload = definition.payload
         out.open_task_id = str(shown.open_task) if shown.open_task is not None else ""
-        out.last.extend(map(_outcome_of, reversed(entry.overlap.last)))
         out.upcoming.extend(
             wire.Occurrence(instant=timestamp(instant_ms), fire_time=timestamp(fire_at_ms))
             for instant_ms, fire_at_ms in shown.upcoming
         )
     return out
-
-
-@lru_cache(maxsize=256)
-def _wire_of_template(template: Template) -> task_wire.TaskTemplate:
-    """To be copied: schedules have the same few."""
-    return task_wire.TaskTemplate(
-        queue=template.queue,
-        labels=dict(template.labels),
-        content_type=template.content_type,
-        priority=template.priority,
-        retry=retry_policy(template.retry),
-        traceparent=template.traceparent,
-    )
 
 
 def note_of(shown: Shown) -> str:

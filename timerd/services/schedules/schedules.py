@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import NamedTuple
 
 from timerd.core import recurrence as when
@@ -42,12 +43,15 @@ from timerd.services.engine.engine import Engine
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.driving import Performs, Returned, drive
 from timerd.services.schedules.backfills import Backfills
+from timerd.services.schedules.spec_wire import wire_field
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 
 UPCOMING = 10
 # Schedules that are read together for a list.
 READ_AT_ONCE = 200
 
+# An instant that is foreseen, and when it fires.
+Coming = tuple[when.Foreseen, int | None]
 # Of what is deleted.
 NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
@@ -101,7 +105,7 @@ class Schedules:
         try:
             return self._recurrence(spec, schedule_id)
         except Invalid as error:
-            raise Invalid(str(error), f"spec.{error.field}", error.reason) from None
+            raise Invalid(str(error), wire_field(error.field), error.reason) from None
 
     def _make_recurrence(self, spec: Spec, schedule_id: str) -> when.Recurrence:
         return when.recurrence(spec, self._own_zones.zone(spec.zone), schedule_id.encode())
@@ -180,8 +184,11 @@ class Schedules:
         """With what is recorded ahead, and what follows."""
         now_ms = self.world.now_ms()
         upcoming = [(each.instant_ms, each.fire_at_ms) for each in entry.ahead.slots if each.fire_at_ms > now_ms]
-        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING:
-            upcoming += self._following(name, entry, definition, UPCOMING - len(upcoming))
+        more = UPCOMING - len(upcoming)
+        if entry.remaining >= 0:
+            more = min(more, entry.remaining)
+        if entry.state is ScheduleState.ACTIVE and more > 0:
+            upcoming += self._following(name, entry, definition, more)
         opened = entry.overlap.open
         return Shown(name, entry, definition, upcoming[:UPCOMING], self.task_of(name, opened) if opened else None)
 
@@ -197,7 +204,7 @@ class Schedules:
         following = next_instants(entry, times, count + 1)
         nexts: list[int | None] = [*following[1:], None][: len(following)]
         uid = bytes.fromhex(entry.uid)
-        return [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
+        return [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)][:count]
 
     async def page(
         self, namespace: str, place: ListPlace, limit: int, kind: str = "schedules"
@@ -237,10 +244,12 @@ class Schedules:
             if definition is not None
         ]
 
-    async def preview(self, name: Name, spec: Spec | None, from_ms: int | None, count: int) -> list[when.Foreseen]:
-        """Of a schedule, or of a spec that is not stored."""
+    async def preview(self, name: Name, spec: Spec | None, from_ms: int | None, count: int) -> list[Coming]:
+        """Of a schedule, or of a spec that is not stored, whose jitter nobody knows yet."""
+        uid = b""
         if spec is None:
-            spec = (await self.get(name)).definition.spec
+            shown = await self.get(name)
+            spec, uid = shown.definition.spec, bytes.fromhex(shown.entry.uid)
         if spec.fixed_delay_ms:
             raise Invalid(
                 "A fixed delay counts from when the task before ends, so nothing can be foreseen but the next one: get "
@@ -248,7 +257,19 @@ class Schedules:
                 "spec.fixed_delay",
             )
         after_ms = self.world.now_ms() if from_ms is None else from_ms
-        return when.preview(self.times(name.schedule_id, spec), after_ms, count)
+        times = self.times(name.schedule_id, spec)
+        return _with_fire_times(when.preview(times, after_ms, count), times, uid)
+
+
+def _with_fire_times(foreseen: Sequence[when.Foreseen], times: when.Recurrence, uid: bytes) -> list[Coming]:
+    """None, where none comes, or where it is drawn from an identity that is not there yet."""
+    if times.spec.jitter_ms and not uid:
+        return [(each, None) for each in foreseen]
+    coming = [each.instant_ms for each in foreseen if each.change is not when.WallTimeChange.SKIPPED]
+    nexts = [*coming[1:], *times.after(coming[-1], 1)] if coming else []
+    fires = {at_ms: times.fire_at_ms(uid, at_ms, next_ms) for at_ms, next_ms in zip_longest(coming, nexts)}
+    skipped = when.WallTimeChange.SKIPPED
+    return [(each, None if each.change is skipped else fires[each.instant_ms]) for each in foreseen]
 
 
 def _token() -> str:

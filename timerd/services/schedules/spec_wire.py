@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from timerd.model.errors import Invalid
+from timerd.model.instants import shown
 from timerd.model.overlap import Overlap
 from timerd.model.recurrence import (
     ZERO,
@@ -87,7 +88,13 @@ def _fixed_delay_ms(given: wire.ScheduleSpec, field: str) -> int:
 
 
 def _instant(given: wire.ScheduleSpec, name: str, field: str) -> int:
-    return ms_from(getattr(given, name), f"{field}.{name}") if given.HasField(name) else 0
+    """0: there is no such bound. Raises Invalid for an end that would be taken for none."""
+    if not given.HasField(name):
+        return 0
+    at_ms = ms_from(getattr(given, name), f"{field}.{name}")
+    if at_ms < 0 or (name == "end_time" and not at_ms):
+        raise Invalid(f"{name} is {shown(at_ms)}: give one after 1970, or leave it out.", f"{field}.{name}")
+    return at_ms
 
 
 def _part(given: wire.SpecPart, field: str) -> Part:
@@ -126,6 +133,26 @@ def _exclusion(given: wire.SpecExclusion, field: str) -> Exclusion:
             raise Invalid("The exclusion is empty: fill part, dates or between.", field)
 
 
+# As the model has them -> as callers do.
+_WIRE_FIELDS = {
+    "start_ms": "start_time",
+    "end_ms": "end_time",
+    "jitter_ms": "jitter",
+    "period_ms": "period",
+    "fixed_delay_ms": "fixed_delay",
+    "cron.expression": "cron",
+    "rrule.text": "rrule",
+}
+
+
+def wire_field(field: str) -> str:
+    """The path of a field of the spec, in a request."""
+    for own, of_wire in _WIRE_FIELDS.items():
+        if field.endswith(own):
+            return f"spec.{field.removesuffix(own)}{of_wire}"
+    return f"spec.{field}"
+
+
 def policies_of(given: wire.SchedulePolicies) -> Policies:
     """Each by itself: of an update the others may be those that the schedule has (`checked`). Raises Invalid."""
     if given.catch_up not in _CATCH_UP:
@@ -139,6 +166,12 @@ def policies_of(given: wire.SchedulePolicies) -> Policies:
         window_ms = duration_ms(given.catch_up_window, "policies.catch_up_window")
         if window_ms <= 0:
             raise Invalid("catch_up_window is not a span of time: give more than 0.", "policies.catch_up_window")
+    if (window_ms or given.catch_up_max) and given.catch_up != wire.CATCH_UP_POLICY_ALL:
+        name = "catch_up_window" if window_ms else "catch_up_max"
+        raise Invalid(
+            f"{name} says how much of what was missed comes with catch_up ALL: use that, or leave it out.",
+            f"policies.{name}",
+        )
     most = given.catch_up_max or MAX_CATCH_UP
     return Policies(
         _CATCH_UP[given.catch_up], window_ms, most, given.max_count, _overlap_of(given), given.pause_on_dead

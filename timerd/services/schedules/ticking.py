@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
 from timerd.core.dispatch import Action, Assignment, InterruptReason
@@ -17,6 +17,8 @@ from timerd.core.protocol import NotTakenIn, Procedure, Undecided
 from timerd.core.schedules.backfill import BackfillTicked, mark_backfill_broken, run_backfill_tick
 from timerd.core.schedules.chain import Ticked, mark_broken
 from timerd.core.schedules.changes import tick_or_resume
+from timerd.core.schedules.deciding_many import decide_many
+from timerd.core.schedules.recording_many import ReadTick
 from timerd.core.schedules.ticking_many import run_ticks
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ZonesDiffer
@@ -39,6 +41,9 @@ CREDIT_TOGETHER = 1_024
 CREDIT = 64
 # Ticks that are worked by themselves at a time; and how often one is tried with others before.
 MOST_SINGLE = 64
+# Decisions that are made together; and such parts at a time. One waits for the holders of what is open.
+DECIDED_TOGETHER = 64
+DECIDING_AT_ONCE = 8
 TRIES_TOGETHER = 3
 BROKEN_AFTER = 10
 EXTEND_EVERY_S = 8.0
@@ -51,6 +56,7 @@ FORESEEN = (Unavailable, StoreUnknown, Aborted)
 _log = logging.getLogger(__name__)
 AnyTick = Tick | BackfillTick
 # Have another instance work a tick; whether one has.
+TickedPart = Sequence[Ticked | ReadTick | None]
 Others = Callable[[AnyTick], Awaitable[bool]]
 
 
@@ -80,6 +86,7 @@ class TickWorker:
         self._in_hand: set[bytes] = set()
         self._parts = TickParts(self._work_together)
         self._single = asyncio.Semaphore(MOST_SINGLE)
+        self._deciding = asyncio.Semaphore(DECIDING_AT_ONCE)
         self._sequence = 0
         self._extending: asyncio.Task[None] | None = None
 
@@ -130,32 +137,44 @@ class TickWorker:
             self._delivery.extend(self, b"".join(self._in_hand))
 
     async def _work_together(self, part: Sequence[HandedTick]) -> None:
-        """Those that are done are acked at once: they wait for none of the others."""
-        done: Collection[HandedTick] = ()
+        """What is to be decided waits for none of the others, and none of them for that."""
+        ticks = _of_each_schedule(part) if len(part) > 1 else {}
+        said = await self._done_together(part, ticks, run_ticks([*ticks.values()], self._world))
+        read = [(handed, each) for handed, each in said.items() if isinstance(each, ReadTick)]
+        for at in range(0, len(read), DECIDED_TOGETHER):
+            begin(self._decide(dict(read[at : at + DECIDED_TOGETHER])), "ticks")
+
+    async def _decide(self, read: Mapping[HandedTick, ReadTick]) -> None:
+        ticks = {handed: each.tick for handed, each in read.items()}
+        async with self._deciding:
+            await self._done_together([*read], ticks, decide_many([*read.values()], self._world))
+
+    async def _done_together(
+        self, part: Sequence[HandedTick], ticks: Mapping[HandedTick, Tick], procedure: Procedure[TickedPart]
+    ) -> Mapping[HandedTick, Ticked | ReadTick | None]:
+        """Those that are done are acked at once. What is left of the part is worked by itself."""
+        said: Mapping[HandedTick, Ticked | ReadTick | None] = {}
         try:
-            done = await self._done_together(part) if len(part) > 1 else ()
+            said = dict(zip(ticks, await self._ticked(procedure, len(ticks)), strict=True))
+            done = {handed: each for handed, each in said.items() if isinstance(each, Ticked)}
+            for handed, each in done.items():
+                self.stats.came_through(ticks[handed], each.value)
             self._settle([*done], Action.ACK)
         finally:
             for handed in part:
-                if handed not in done:
+                if said.get(handed) is None:
                     begin(self._work(handed), "ticks")
+        return said
 
-    async def _done_together(self, part: Sequence[HandedTick]) -> Collection[HandedTick]:
+    async def _ticked(self, procedure: Procedure[TickedPart], count: int) -> TickedPart:
         """An error is that of one of them, which meets it by itself."""
         try:
-            ticks = _of_each_schedule(part)
-            ticked = await drive(run_ticks([*ticks.values()], self._world), self._runner)
+            return await drive(procedure, self._runner)
         except (*FORESEEN, NotTakenIn, Undecided):
-            return ()
+            return [None] * count
         except Exception as failed:  # noqa: BLE001 - noted, and each is tried by itself
-            note("ticks", failed, f"{len(part)} ticks are worked one by one")
-            return ()
-        done: set[HandedTick] = set()
-        for (handed, tick), value in zip(ticks.items(), ticked, strict=True):
-            if value is not None:
-                self.stats.came_through(tick, value.value)
-                done.add(handed)
-        return done
+            note("ticks", failed, f"{count} ticks are worked one by one")
+            return [None] * count
 
     def _settle(self, some: Sequence[HandedTick], action: Action, error: str = "") -> None:
         """All of one queue."""

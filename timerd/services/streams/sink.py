@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 from timerd.core.dispatch import Action, Assignment, InterruptReason
 from timerd.core.sinks.breaker import Breaker, TargetHealth, TargetState
+from timerd.core.sinks.trouble import TargetTrouble, trouble_of
 from timerd.core.taken import QueueKey
+from timerd.model.counted import counted
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.streams import StreamAway, StreamEntry, StreamTarget
 from timerd.ports import StreamWriter
@@ -62,6 +64,7 @@ class StreamSink:
         self._under_way: Sequence[OpenEntry] = ()
         self._credit = TargetCredit(self, self.queue, delivery, self._breaker, self._open_count)
         self._sequence = 0
+        self._why = ""
         self._appending: asyncio.Task[None] | None = None
         self._extending: asyncio.Task[None] | None = None
 
@@ -72,6 +75,10 @@ class StreamSink:
     @property
     def state(self) -> TargetState:
         return self._breaker.state
+
+    def trouble(self) -> TargetTrouble | None:
+        """None: its stream takes entries."""
+        return trouble_of("stream", self._breaker, self._why, loop_ms())
 
     def join(self) -> None:
         self._delivery.join(self, self.namespace, LEASE_MS, called="stream")
@@ -177,7 +184,7 @@ class StreamSink:
 
     def _hear(self, said: Sequence[str]) -> None:
         """A round of which nothing was taken is a failure of the stream."""
-        before = self._breaker.state
+        before, self._why = self._breaker.state, said[0] if all(said) else ""
         health = TargetHealth.FAILING if all(said) else TargetHealth.HEALTHY
         self._breaker.heard(health, None, loop_ms())
         if self._breaker.state is before:
@@ -186,4 +193,9 @@ class StreamSink:
         if self._breaker.state is TargetState.OK:
             _log.info("the stream of %s takes entries again", where)
         else:
-            _log.warning("the stream of %s is %s: %s", where, self._breaker.state.value, said[0])
+            _log.warning(
+                "the stream of %s took none of %s, so its tasks wait, and one is tried now and then: %s",
+                where,
+                counted(len(said), "entry"),
+                self._why,
+            )

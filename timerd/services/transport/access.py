@@ -3,7 +3,7 @@ nothing is done for it before. A stream ends when its caller may no longer have 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -28,7 +28,10 @@ _OVERVIEW = "/timerd.v1.OverviewService/"
 _CYCLES = "/timerd.v1.CycleService/"
 _REGULATION = "/timerd.v1.RegulationService/"
 _SCALER = "/externalscaler.ExternalScaler/"
-_CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "RescheduleBatch", "FireNow")
+_CHANGES = (
+    *("Schedule", "ScheduleBatch", "Session", "Call", "Cancel", "CancelBatch"),
+    *("Reschedule", "RescheduleBatch", "FireNow"),
+)
 _READS = ("Get", "Wait", "Watch", "List", "Count")
 _SCHEDULE_CHANGES = (
     *("CreateSchedule", "CreateScheduleBatch", "TriggerSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule"),
@@ -72,7 +75,7 @@ SERVER_WIDE = {
 # Their messages name the namespace, one after the other: who takes them asks (transport/permission.py).
 STREAMS = {f"{_TIMER}Session", f"{_WORKER}Work"}
 # They wait for long, so they end as streams do when their caller may no longer have them.
-WAITING = {f"{_WORKER}Receive", f"{_TIMER}Wait"}
+WAITING = {f"{_WORKER}Receive", f"{_TIMER}Wait", f"{_TIMER}Call"}
 # Health is for all who watch; other instances show a secret of their own.
 OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")
 # For every caller that is known.
@@ -141,12 +144,19 @@ def _admit(permission: Permission, method: str, request: object) -> None:
     elif method in SERVER_WIDE:
         permission.keep(None)
     else:
-        queue = getattr(_message_of(request), "queue", None) if method in WAITING else None
-        permission.keep(_namespace_of(request), queue)
+        for queue in _queues_of(request) if method in WAITING else (None,):
+            permission.keep(_namespace_of(request), queue)
 
 
 def _message_of(request: object) -> Any:  # noqa: ANN401 - of any method
     return request.parsed if isinstance(request, Received) else request
+
+
+def _queues_of(request: object) -> Sequence[str | None]:
+    """None: whichever."""
+    message = _message_of(request)
+    queues, queue = getattr(message, "queues", ()), getattr(message, "queue", None)
+    return [*queues, queue] if queue or not queues else [*queues]
 
 
 def _namespace_of(request: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
 
 import grpc
 import grpc.aio
+from google.protobuf import descriptor_pool
 from google.protobuf.message import Message
 
 from timerd.model.errors import Unavailable
@@ -17,7 +18,7 @@ from timerd.services.transport.status import Context, abort, problem_of
 
 # Services for everybody. Those between instances have a door of their own.
 PUBLIC = "/timerd.v1."
-Metadata = Sequence[tuple[str, str]]
+Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
@@ -106,6 +107,13 @@ class LocalCalls:
             self._continuation = partial(each.intercept_service, self._continuation)
         self._is_open = False
 
+    def unary_methods(self, services: Iterable[str]) -> list[str]:
+        """The paths of those methods of the services that are one message each way, and are served."""
+        pool = descriptor_pool.Default()
+        methods = [each for name in services for each in pool.FindServiceByName(name).methods]
+        paths = [f"/{each.containing_service.full_name}/{each.name}" for each in methods]
+        return [path for path in paths if _is_unary(self._lookup(_Details(path, ())))]
+
     def open(self) -> None:
         self._is_open = True
 
@@ -144,8 +152,15 @@ class LocalCalls:
         return handler
 
     async def _found(self, details: grpc.HandlerCallDetails) -> Handler | None:
+        return self._lookup(details)
+
+    def _lookup(self, details: Any) -> Handler | None:  # noqa: ANN401 - gRPC's HandlerCallDetails, or ours
         each = (handler.service(details) for handler in self._handlers)
         return next((found for found in each if found is not None), None)
+
+
+def _is_unary(handler: Any) -> bool:  # noqa: ANN401 - the stubs know no attributes of a handler
+    return handler is not None and not handler.request_streaming and not handler.response_streaming
 
 
 class _Details(NamedTuple):

@@ -25,11 +25,12 @@ async def in_slices(items: Iterable[T]) -> AsyncIterator[tuple[int, T]]:
 async def hash_of(*parts: bytes) -> bytes:
     """Of the parts one after the other, without joining them: a copy of a large message costs as much as its hash."""
     if sum(map(len, parts)) <= INLINE_HASH_BYTES:
-        return _hash(parts)
-    return await asyncio.to_thread(_hash, parts)
+        return hash_now(parts)
+    return await asyncio.to_thread(hash_now, parts)
 
 
-def _hash(parts: Iterable[bytes]) -> bytes:
+def hash_now(parts: Iterable[bytes]) -> bytes:
+    """As `hash_of`, of what is short."""
     state = blake2b(digest_size=32)
     for part in parts:
         state.update(part)

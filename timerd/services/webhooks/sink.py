@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from timerd.core.dispatch import NOT_LISTED, Action, Assignment, InterruptReason
 from timerd.core.sinks.breaker import FIRST_PAUSE_MS, Breaker, TargetState
+from timerd.core.sinks.trouble import TargetTrouble, trouble_of
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.answers import Consequence, judge_answer
 from timerd.model.identity import ACK_TOKEN_BYTES
@@ -67,7 +68,7 @@ class WebhookSink:
         self._credit = TargetCredit(self, self.queue, delivery, self._breaker, self._open.__len__)
         self._sequence = 0
         self._extending: asyncio.Task[None] | None = None
-        self._warned = ""
+        self._warned = self._why = ""
 
     @property
     def queue(self) -> QueueKey:
@@ -76,6 +77,10 @@ class WebhookSink:
     @property
     def state(self) -> TargetState:
         return self._breaker.state
+
+    def trouble(self) -> TargetTrouble | None:
+        """None: it takes requests."""
+        return trouble_of("webhook", self._breaker, self._why, loop_ms())
 
     def join(self) -> None:
         self._delivery.join(self, self.namespace, LEASE_MS, called="webhook")
@@ -104,6 +109,8 @@ class WebhookSink:
         for row in range(len(taken)):
             deadline_ms = taken.rows.deadline_ms(row)
             timeout_ms = max(1, min(most_ms, deadline_ms - assignment.sent_ms)) if deadline_ms else most_ms
+            # A target says no progress before it answers.
+            timeout_ms = min(timeout_ms, taken.rows.template_of(row).stall_timeout_ms or timeout_ms)
             request = request_of(taken, row, secret)
             token = tokens[row * ACK_TOKEN_BYTES : (row + 1) * ACK_TOKEN_BYTES]
             self._open[token] = begin(self._work(token, request, timeout_ms), "webhooks")
@@ -188,7 +195,7 @@ class WebhookSink:
     # -- the target -----------------------------------------------------------------------------------------------
 
     def _hear(self, judged: Consequence) -> None:
-        before = self._breaker.state
+        before, self._why = self._breaker.state, judged.error
         self._breaker.heard(judged.health, judged.wait_ms, loop_ms())
         state = self._breaker.state
         if state is before:
@@ -199,7 +206,10 @@ class WebhookSink:
         elif state is TargetState.PAUSED:
             _log.error("the webhook target of %s says that it is gone: nothing is sent until a restart", where)
         else:
-            _log.warning("the webhook target of %s is %s: %s", where, state.value, judged.error)
+            does = "fails" if state is TargetState.OPEN else "has asked for a pause"
+            _log.warning(
+                "the webhook target of %s %s, so its tasks wait, then one is tried: %s", where, does, judged.error
+            )
 
 
 def _counted(judged: Consequence) -> str:

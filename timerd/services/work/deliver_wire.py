@@ -133,7 +133,7 @@ def _message(taken: Taken, assignment: Assignment, secret: bytes) -> pb.WorkResp
     out.payloads = gather(rows.payloads, columns["offset"], lengths)
     _mark_late(out, rows, now_ms)
     _tell_deadlines(out, rows, now_ms)
-    _notes(out, rows, used)
+    _notes(out, taken, used)
     return response
 
 
@@ -145,7 +145,10 @@ def _templates(out: pb.Deliver, taken: Taken) -> list[Template]:
     places: dict[tuple[object, ...], int] = {}
     place_of: dict[int, int] = {}
     for kind, template in zip(kinds, used, strict=True):
-        common = (template.labels, template.content_type, template.priority)
+        common = (
+            *(template.labels, template.content_type, template.priority),
+            *(template.keep_result_ms, template.stall_timeout_ms),
+        )
         if common not in places:
             add_template(out, template, taken)
         place_of[kind] = places.setdefault(common, len(places))
@@ -237,8 +240,9 @@ def _instants(instants_ms: Columns) -> list[int]:
     return each_ms[:1] if (instants_ms == instants_ms[0]).all() else each_ms
 
 
-def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:
+def _notes(out: pb.Deliver, taken: Taken, used: list[Template]) -> None:
     """What few tasks have: a trace, a key, an instant of a schedule."""
+    rows = taken.rows
     if any(t.traceparent for t in used):
         out.traceparents.extend([rows.templates[k].traceparent for k in rows.columns["template"].tolist()])
     if not rows.extras:
@@ -250,10 +254,16 @@ def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:
         out.previous_progress.extend([progress_message(extra.progress) for extra in extras])
     if any(extra.ordering_key for extra in extras):
         out.ordering_keys.extend([extra.ordering_key for extra in extras])
-        fences = [fence_of(rows, n).to_bytes() if e.ordering_key else NO_FENCE for n, e in enumerate(extras)]
+        fences = [_fence(taken, n) if e.ordering_key else NO_FENCE for n, e in enumerate(extras)]
         out.order_fences = b"".join(fences)
     if any(extra.occurrence for extra in extras):
         out.occurrences.extend([_occurrence(extra.occurrence) for extra in extras])
+
+
+def _fence(taken: Taken, row: int) -> bytes:
+    """In a cluster the keeper of the key shard has numbered its starts."""
+    started = taken.fences.get(taken.digests[row]) if taken.fences is not None else None
+    return (started or fence_of(taken.rows, row)).to_bytes()
 
 
 def _occurrence(text: str) -> pb.DeliveredOccurrence:

@@ -94,4 +94,5 @@ def add_template(out: pb.Deliver, template: Template, taken: Taken) -> None:
         fencing_scope=f"{partition.scope}.{partition.bucket_ms}.{partition.shard}",
         fencing_token=taken.token,
         keep_result_ms=template.keep_result_ms,
+        stall_timeout_ms=template.stall_timeout_ms,
     )

@@ -14,6 +14,7 @@ from functools import partial
 from timerd.core.dispatch import Action
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.progress import ProgressReport
 from timerd.model.pushback import Pushback
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.dispatch.delivery import Delivery
@@ -110,14 +111,14 @@ class Home:
                 lost = self._delivery.extend(stream, part)
         return lost
 
-    def report(self, stream: WorkStream, token: bytes, progress: str) -> None:
+    def report(self, stream: WorkStream, token: bytes, said: ProgressReport) -> None:
         """Of an orphaned delivery nobody keeps it before its worker says it again."""
         worker = self._workers[stream.number]
         place = worker.remote.get(token)
         if not isinstance(place, Link):
-            self._delivery.report(stream, token, progress)
+            self._delivery.report(stream, token, said)
         elif self._delivery.keeps_progress():
-            place.report(worker.number, token, progress)
+            place.report(worker.number, token, said)
 
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
         """What is not open here may be open elsewhere, or may be a row of an instance that is gone."""
@@ -259,6 +260,9 @@ class Home:
         self._delivery.settle(part, 0, said.action, tokens, *said[1:])
 
     def _settle_owed(self, worker: HomeWorker, sequence: int, tokens: bytes, said: Said) -> None:
+        """Unless its stream has ended meanwhile: its worker has heard no answer, and says it on the next one."""
+        if worker.number not in self._workers:
+            return
         worker.stream.disown(len(tokens) // ACK_TOKEN_BYTES)
         self.settle(worker.stream, sequence, said.action, tokens, *said[1:])
 

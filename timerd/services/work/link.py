@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
+from timerd.model.progress import ProgressReport
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.background import begin, begin_writer, note
 from timerd.services.calls.throttles import throttle_message
@@ -101,8 +102,9 @@ class Link:
         said = pb.RelayExtend(worker=worker, sequence=self._expect(answered), ack_tokens=tokens)
         self.send(pb.RelayRequest(extend=said))
 
-    def report(self, worker: int, token: bytes, progress: str) -> None:
-        self.send(pb.RelayRequest(report=pb.RelayReport(worker=worker, ack_token=token, progress=progress)))
+    def report(self, worker: int, token: bytes, said: ProgressReport) -> None:
+        report = pb.RelayReport(worker=worker, ack_token=token, progress=said.text, age_ms=said.age_ms)
+        self.send(pb.RelayRequest(report=report))
 
     def resume(self, worker: int, tokens: bytes, answered: OnResponse, *, holds_unknown: bool) -> None:
         said = pb.RelayResume(worker=worker, ack_tokens=tokens, holds_unknown=holds_unknown)

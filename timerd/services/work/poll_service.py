@@ -12,7 +12,7 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
-from timerd.services.calls.progress import progress_text
+from timerd.services.calls.progress import report_of
 from timerd.services.calls.results import KeptResults, check_result
 from timerd.services.calls.throttles import throttle_of
 from timerd.services.transport.local_calls import LocalContext
@@ -25,6 +25,7 @@ from timerd.v1 import work_service_pb2 as pb
 LEASES_MS = (1_000, 3_600_000)
 MAX_WAIT_MS = 60_000
 MAX_TASKS = 1_000
+MAX_QUEUES = 1_000
 MAX_ERROR_CHARS = 16 * 1024
 
 
@@ -41,12 +42,12 @@ class PollService:
 
     async def receive(self, asked: pb.ReceiveRequest, context: Context | LocalContext) -> pb.ReceiveResponse:
         """Raises NotStored. What does not leave any more is nobody's."""
-        namespace, queue = namespace_of(asked.namespace), queue_of(asked.queue, "queue")
+        namespace, queues = namespace_of(asked.namespace), _queues_of(asked)
         if asked.max_tasks > MAX_TASKS:
             raise Invalid(f"max_tasks is {asked.max_tasks:,}: at most {MAX_TASKS:,} are given at a time.", "max_tasks")
         wait_ms = _between(asked.wait, (0, MAX_WAIT_MS), "wait")
         lease_ms = _lease_ms(asked.lease)
-        tasks = await self._polls.receive(namespace, queue, asked.max_tasks or 1, wait_ms / 1000, lease_ms)
+        tasks = await self._polls.receive(namespace, queues, asked.max_tasks or 1, wait_ms / 1000, lease_ms)
         if tasks and isinstance(context, LocalContext):
             # gRPC would keep each call whose end somebody hears of until the next collection of garbage.
             context.on_lost(partial(self._polls.released, [task.ack_token for task in tasks]))
@@ -78,10 +79,23 @@ class PollService:
         _check_tokens(asked.ack_tokens)
         if asked.reports:
             _check_tokens([report.ack_token for report in asked.reports])
-        said = {each.ack_token: progress_text(each.progress, "reports.progress") for each in asked.reports}
+        said = {each.ack_token: report_of(each, "reports") for each in asked.reports}
         lost = self._polls.extend(namespace, asked.ack_tokens, _lease_ms(asked.lease))
         self._polls.report(namespace, said)
         return pb.ExtendResponse(lost=lost, interrupts=self._polls.interrupted(namespace, asked.ack_tokens))
+
+
+def _queues_of(asked: pb.ReceiveRequest) -> tuple[str, ...]:
+    """Raises Invalid."""
+    if not asked.queues:
+        return (queue_of(asked.queue, "queue"),)
+    if asked.queue:
+        raise Invalid("Tasks are of one queue, or of any of several: give queue or queues.", "queues")
+    limit_count(len(asked.queues), MAX_QUEUES, "queues", "queues")
+    queues = tuple(queue_of(queue, "queues") for queue in asked.queues)
+    if len(set(queues)) < len(queues):
+        raise Invalid("queues names one of them twice: name each once.", "queues")
+    return queues
 
 
 def _add(out: pb.FinishResponse, rows: Sequence[int], said: pb.SettleConfirmed) -> None:

@@ -5,7 +5,7 @@ other, and what is sent to it waits here for that call.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from timerd.services.work.home_worker import each_token
 from timerd.services.work.work_stream import Flow, Forwarded, WorkStream
@@ -15,14 +15,22 @@ from timerd.v1 import work_service_pb2 as pb
 REPLY_BYTES = 1 << 20
 
 
+class Serves(NamedTuple):
+    """Which calls a stream is good for. `slots`: of the pool that several queues share; 0 where it is one queue."""
+
+    namespace: str
+    queues: tuple[str, ...]
+    slots: int
+    lease_ms: int
+
+
 class PollStream(WorkStream):
     """Of one call that receives, and of what it has got until that is finished. `held`: ack token -> until when its
     lease may last, by the clock of the loop."""
 
-    def __init__(self, flow: Flow, queue: str, lease_ms: int) -> None:
+    def __init__(self, flow: Flow, serves: Serves) -> None:
         super().__init__(cast(Any, None), flow)
-        self.queue = queue
-        self.lease_ms = lease_ms
+        self.serves = serves
         self.held: dict[bytes, float] = {}
         self.lost: set[bytes] = set()
         self.interrupted: dict[bytes, pb.InterruptReason] = {}

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from timerd.core.dispatch import Action
 from timerd.model.errors import Overloaded
+from timerd.model.progress import ProgressReport
 from timerd.model.pushback import Pushback
-from timerd.services.work.poll_stream import REPLY_BYTES, PollStream
+from timerd.services.work.poll_stream import REPLY_BYTES, PollStream, Serves
 from timerd.services.work.received import TASK_BYTES, received
 from timerd.services.work.said import Said
 from timerd.services.work.work_stream import Flow, WorkStream
@@ -26,6 +27,8 @@ LEAST_WAIT_S = 0.1
 MAX_HELD = 100_000
 MAX_CALLS = 1_000
 RETRY_AFTER_MS = 1_000
+# The name of the one that a call of several queues has.
+POOL = "receive"
 # A stream with nothing in hand waits so long for the next call.
 IDLE_S = 10.0
 SWEEP_S = 5.0
@@ -43,6 +46,10 @@ class PollFrontend(Protocol):
 
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None: ...
 
+    def declare_pool(self, stream: WorkStream, name: str, queues: Sequence[str], slots: int) -> None: ...
+
+    def free_slots(self, stream: WorkStream, pool: str, slots: int) -> None: ...
+
     def settle(
         self,
         stream: WorkStream,
@@ -56,7 +63,7 @@ class PollFrontend(Protocol):
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
 
-    def report(self, stream: WorkStream, token: bytes, progress: str) -> None: ...
+    def report(self, stream: WorkStream, token: bytes, said: ProgressReport) -> None: ...
 
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
 
@@ -72,7 +79,7 @@ class Polls:
         self._frontend = frontend
         self._holders: dict[bytes, PollStream] = {}
         self._streams: set[PollStream] = set()
-        self._idle: dict[tuple[str, str, int], list[PollStream]] = {}
+        self._idle: dict[Serves, list[PollStream]] = {}
         self._sequence = count(1)
         self._sweeping: asyncio.TimerHandle | None = None
         self.waiting = 0
@@ -83,14 +90,14 @@ class Polls:
         return len(self._holders)
 
     async def receive(
-        self, namespace: str, queue: str, most: int, wait_s: float, lease_ms: int
+        self, namespace: str, queues: tuple[str, ...], most: int, wait_s: float, lease_ms: int
     ) -> list[pb.ReceivedTask]:
-        """Raises Overloaded, or Unavailable where the instance goes away."""
+        """Several queues share the call as a pool. Raises Overloaded, or Unavailable where the instance goes away."""
         self._check_room(most)
-        stream = self._stream(namespace, queue, lease_ms)
+        stream = self._stream(Serves(namespace, queues, most if len(queues) > 1 else 0, lease_ms))
         self.waiting += 1
         try:
-            self._frontend.credit(stream, queue, most)
+            self._ask(stream, most)
             await stream.something(max(wait_s, LEAST_WAIT_S))
             # From here on it is sent nothing more.
             await self._settle(stream, b"", Said(Action.RELEASE))
@@ -127,9 +134,9 @@ class Polls:
                 found.append(pb.Interrupt(ack_tokens=token, reason=stream.interrupted[token]))
         return found
 
-    def report(self, namespace: str, progress: Mapping[bytes, str]) -> None:
+    def report(self, namespace: str, reports: Mapping[bytes, ProgressReport]) -> None:
         """By ack token; after `extend`. Of what is lost it is not kept."""
-        for token, said in progress.items():
+        for token, said in reports.items():
             if (stream := self._holders.get(token)) is not None and stream.namespace == namespace:
                 self._frontend.report(stream, token, said)
 
@@ -152,17 +159,31 @@ class Polls:
                 retry_after_ms=RETRY_AFTER_MS,
             )
 
-    def _stream(self, namespace: str, queue: str, lease_ms: int) -> PollStream:
-        idle = self._idle.get((namespace, queue, lease_ms), [])
+    def _stream(self, serves: Serves) -> PollStream:
+        idle = self._idle.get(serves, [])
         while idle:
             stream = idle.pop()
             if stream in self._streams and not stream.is_going_away:
                 return stream
-        stream = PollStream(self._frontend.flow, queue, lease_ms)
-        self._frontend.join(stream, namespace, lease_ms)
+        return self._joined(serves)
+
+    def _joined(self, serves: Serves) -> PollStream:
+        stream = PollStream(self._frontend.flow, serves)
+        self._frontend.join(stream, serves.namespace, serves.lease_ms)
         self._streams.add(stream)
         self._sweep_later()
+        if serves.slots:
+            for queue in serves.queues:
+                # The other instances hear that somebody here wants its tasks.
+                self._frontend.credit(stream, queue, 0)
+            self._frontend.declare_pool(stream, POOL, serves.queues, serves.slots)
         return stream
+
+    def _ask(self, stream: PollStream, most: int) -> None:
+        if stream.serves.slots:
+            self._frontend.free_slots(stream, POOL, most)
+        else:
+            self._frontend.credit(stream, stream.serves.queues[0], most)
 
     def _taken(self, stream: PollStream, most: int) -> list[pb.ReceivedTask]:
         """What has come, as far as it fits into a reply; the rest never left."""
@@ -183,7 +204,7 @@ class Polls:
         return tasks
 
     def _hold(self, stream: PollStream, tokens: Sequence[bytes]) -> None:
-        until_s = asyncio.get_running_loop().time() + stream.lease_ms / 1000 + MARGIN_S
+        until_s = asyncio.get_running_loop().time() + stream.serves.lease_ms / 1000 + MARGIN_S
         stream.held.update(dict.fromkeys(tokens, until_s))
         self._holders.update(dict.fromkeys(tokens, stream))
 
@@ -200,7 +221,7 @@ class Polls:
         if not stream.held and stream in self._streams:
             stream.lost.clear()
             stream.idle_since_s = asyncio.get_running_loop().time()
-            idle = self._idle.setdefault((stream.namespace, stream.queue, stream.lease_ms), [])
+            idle = self._idle.setdefault(stream.serves, [])
             if stream not in idle:
                 idle.append(stream)
 
@@ -252,7 +273,7 @@ class Polls:
             again = set(confirmed.refused)
             self._forget(stream, [token for row, token in enumerate(tokens) if row not in again])
             return confirmed
-        passing = self._stream(namespace, "", DEFAULT_LEASE_MS)
+        passing = self._stream(Serves(namespace, (), 0, DEFAULT_LEASE_MS))
         try:
             # The instance that has sent them hears that their worker is here.
             self._frontend.resume(passing, b"".join(tokens))
@@ -274,10 +295,7 @@ class Polls:
 
     def _adopt(self, namespace: str, tokens: Sequence[bytes], lease_ms: int) -> list[bytes]:
         """From another stream, wherever that is."""
-        stream = PollStream(self._frontend.flow, "", lease_ms)
-        self._frontend.join(stream, namespace, lease_ms)
-        self._streams.add(stream)
-        self._sweep_later()
+        stream = self._joined(Serves(namespace, (), 0, lease_ms))
         lost = self._frontend.resume(stream, b"".join(tokens))
         self._hold(stream, [token for token in tokens if token not in lost])
         self._rest(stream)

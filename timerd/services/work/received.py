@@ -57,6 +57,8 @@ def _task(deliver: pb.Deliver, at: int) -> pb.ReceivedTask:
         task.previous_progress.CopyFrom(deliver.previous_progress[at])
     if kind.keep_result_ms:
         task.keep_result.FromMilliseconds(kind.keep_result_ms)
+    if kind.stall_timeout_ms:
+        task.stall_timeout.FromMilliseconds(kind.stall_timeout_ms)
     if deliver.ordering_keys and deliver.ordering_keys[at]:
         task.ordering_key = deliver.ordering_keys[at]
         task.order_fence = _piece(deliver.order_fences, at, FENCE_BYTES)

@@ -18,6 +18,7 @@ from timerd.core.dispatch import Action, Ask, Assignment, InterruptReason
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.progress import ProgressReport
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.background import writing
 from timerd.services.calls.throttles import throttle_of
@@ -246,7 +247,7 @@ class HomeStream:
 
     def _report(self, said: pb.RelayReport) -> None:
         if (worker := self._workers.get(said.worker)) is not None:
-            self._delivery.report(worker, said.ack_token, said.progress)
+            self._delivery.report(worker, said.ack_token, ProgressReport(said.progress, said.age_ms))
 
     def _resume(self, said: pb.RelayResume) -> None:
         worker = self._workers.get(said.worker)

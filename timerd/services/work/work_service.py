@@ -17,7 +17,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.pushback import Pushback
 from timerd.services.background import begin, writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
-from timerd.services.calls.progress import progress_text
+from timerd.services.calls.progress import report_of
 from timerd.services.calls.results import KeptResults, check_result
 from timerd.services.calls.throttles import throttle_of
 from timerd.services.dispatch.ports import Confirmation
@@ -45,6 +45,8 @@ MAX_REPLACED = 16
 CREDITS = "open.credits"
 # Of a worker whose result could not be written down.
 AGAIN_AFTER_MS = 250
+# Of a lease whose task has a result on its way to the store: less than the shortest one.
+EXTENDED_S = 0.3
 # How long a refusal waits for a worker that does not read.
 LAST_WRITE_S = 1.0
 
@@ -203,8 +205,7 @@ class WorkService(WorkServiceServicer):
             _check_tokens(request.extend.ack_tokens, "extend.ack_tokens")
             for report in request.extend.reports:
                 _check_tokens(report.ack_token, "extend.reports.ack_token")
-                progress = progress_text(report.progress, "extend.reports.progress")
-                self._frontend.report(stream, report.ack_token, progress)
+                self._frontend.report(stream, report.ack_token, report_of(report, "extend.reports"))
             lost = self._frontend.extend(stream, request.extend.ack_tokens)
             if lost:
                 stream.push(pb.WorkResponse(extended=pb.Extended(lost=b"".join(lost))), len(lost) * ACK_TOKEN_BYTES)
@@ -250,7 +251,7 @@ class WorkService(WorkServiceServicer):
         count = len(asked.ack_tokens) // ACK_TOKEN_BYTES
         try:
             tokens = [asked.ack_tokens[at * ACK_TOKEN_BYTES :][:ACK_TOKEN_BYTES] for at in range(count)]
-            await self._results.keep(stream.namespace, tokens, asked.result, asked.keep_result_ms)
+            await self._kept(stream, asked, tokens)
         except TimerdError as failed:
             sentence = f"The result is not durable, so the task has not ended: say both again. {failed}"
             again = StoreUnavailable(sentence, "STORE_UNAVAILABLE", retry_after_ms=AGAIN_AFTER_MS)
@@ -259,6 +260,17 @@ class WorkService(WorkServiceServicer):
         stream.disown(count)
         if stream.number in self._calls:
             self._hand_on(stream, asked, Action.ACK, None)
+
+    async def _kept(self, stream: WorkStream, asked: pb.Settle, tokens: Sequence[bytes]) -> None:
+        """Its worker has said that it is done: nobody else gets the task while the store is slow. Raises what the store
+        raises."""
+        keeping = asyncio.ensure_future(
+            self._results.keep(stream.namespace, tokens, asked.result, asked.keep_result_ms)
+        )
+        while stream.number in self._calls and not keeping.done():
+            self._frontend.extend(stream, asked.ack_tokens)
+            await asyncio.wait([keeping], timeout=EXTENDED_S)
+        await keeping
 
     def _hand_on(self, stream: WorkStream, asked: pb.Settle, action: Action, throttle: Pushback | None) -> None:
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from timerd.core.dispatch import Action
+from timerd.model.progress import ProgressReport
 from timerd.model.pushback import Pushback
 from timerd.services.work.work_stream import Flow, WorkStream
 
@@ -49,8 +50,8 @@ class WorkerFrontend(Protocol):
         """Tokens that are lost, as far as that is known at once."""
         ...
 
-    def report(self, stream: WorkStream, token: bytes, progress: str) -> None:
-        """How far the attempt has come, as the text that is kept."""
+    def report(self, stream: WorkStream, token: bytes, said: ProgressReport) -> None:
+        """How far the attempt has come."""
         ...
 
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...

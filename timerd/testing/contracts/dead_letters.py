@@ -75,6 +75,14 @@ class DeadLettersContract:
         assert await store.estimates("d", "", 0, 1 << 60) == {minute: 8, minute + MINUTE_MS: 3}
         assert await store.estimates("d", "none", 0, 1 << 60) == {}
 
+    async def test_estimates_are_added_up_as_they_are_told_by_minute(self, store: Store) -> None:
+        minutes = [START_MS // MINUTE_MS * MINUTE_MS + n * MINUTE_MS for n in range(5)]
+        await store.save_estimates({("d", "q", minute): 5 for minute in minutes} | {("d", "r", minutes[0]): -2})
+        await store.save_estimates({("e", "q", minutes[0]): 9})
+        assert await store.estimated("d", "q", minutes[1], minutes[4]) == (15, 3)
+        assert (await store.estimated("d", "", 0, 1 << 60)).tasks == 23
+        assert await store.estimated("d", "none", 0, 1 << 60) == (0, 0)
+
     async def test_dead_letters_of_namespaces_do_not_mix(self, store: Store) -> None:
         other = replace(letter("x", 10), template=Template("other", "mails"))
         await store.put_dead_letters([letter("a", 10), other])

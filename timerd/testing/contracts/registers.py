@@ -55,6 +55,23 @@ class RegistersContract:
         ]
         assert list(await store.read([control_key(NEXT), KEY])) == [b"3", b"1"]
 
+    async def test_of_many_changes_of_a_call_each_is_on_its_own(self, store: Store) -> None:
+        """More than one statement takes: all as expected, then two not, of one that is there and one that is not."""
+        keys = [name_key("default", f"k{n}") for n in range(300)]
+        said = await store.cas([Cas(key, None, b"1") for key in keys])
+        assert [r.status for r in said] == [CasStatus.APPLIED] * 300
+        changes = [Cas(key, b"1", b"2") for key in keys]
+        changes[200], changes[7] = Cas(keys[200], b"0", b"2"), Cas(name_key("default", "none"), b"1", b"2")
+        refused = {n: r for n, r in enumerate(await store.cas(changes)) if r.status is not CasStatus.APPLIED}
+        assert refused == {7: CasResult(CasStatus.REFUSED, None), 200: CasResult(CasStatus.REFUSED, b"1")}
+        now = [b"1" if n in (7, 200) else b"2" for n in range(300)]
+        assert list(await store.read(keys)) == now
+
+    async def test_a_change_of_a_call_finds_what_an_earlier_one_has_written(self, store: Store) -> None:
+        changes = [Cas(KEY, None, b"1"), Cas(KEY, b"1", b"2"), Cas(KEY, b"2", b"3")]
+        assert [r.status for r in await store.cas(changes)] == [CasStatus.APPLIED] * 3
+        assert list(await store.read([KEY])) == [b"3"]
+
     async def test_of_those_who_expect_the_same_one_wins(self, store: Store) -> None:
         results = await asyncio.gather(*(store.cas([Cas(KEY, None, b"%d" % n)]) for n in range(10)))
         applied = [n for n, (result,) in enumerate(results) if result.status == CasStatus.APPLIED]

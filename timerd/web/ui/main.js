@@ -1,6 +1,6 @@
 // The frame: which page is shown, for which namespace, and whether somebody has to say who they are.
 import { html, render, useEffect, useState } from "./vendor/htm-preact.js";
-import { readJson, setToken } from "./api.js";
+import { setToken } from "./api.js";
 import { link, route } from "./places.js";
 import { Cluster } from "./pages/cluster.js";
 import { DeadLetters } from "./pages/dead_letters.js";
@@ -11,6 +11,8 @@ import { Schedules, ScheduleView } from "./pages/schedules.js";
 import { Tasks, TaskView } from "./pages/tasks.js";
 import { Workers } from "./pages/workers.js";
 
+// The server has written on it whether the page offers changes.
+const PAGE = document.getElementById("page");
 const PAGES = [
   ["", "Overview", Overview],
   ["queues", "Queues", Queues],
@@ -60,11 +62,7 @@ function Login({ again }) {
 function Frame() {
   const { page, what, query } = useRoute();
   const namespace = query.get("namespace") || "default";
-  const [settings, setSettings] = useState({ may_act: false, version: "" });
   const overview = useOverview();
-  useEffect(() => {
-    readJson("ui/settings.json").then(setSettings, () => {});
-  }, []);
   const [Single, home] = SINGLE[page] || [null, page];
   const shown = PAGES.find(([name]) => name === home) || PAGES[0];
   const Page = Single || shown[2];
@@ -83,8 +81,8 @@ function Frame() {
     <main tabindex="-1">${
       isStranger
         ? html`<h1>Who are you?</h1><${Login} again=${overview.again} />`
-        : html`<${Page} key=${`${page}/${what}/${namespace}`} what=${what} query=${query} namespace=${namespace} overview=${overview} mayAct=${settings.may_act} />`
+        : html`<${Page} key=${`${page}/${what}/${namespace}`} what=${what} query=${query} namespace=${namespace} overview=${overview} mayAct=${PAGE.dataset.mayAct === "true"} />`
     }</main>`;
 }
 
-render(html`<${Frame} />`, document.getElementById("page"));
+render(html`<${Frame} />`, PAGE);

@@ -7,13 +7,16 @@ export const number = (value) => Number(value ?? 0);
 export const short = (value) => SHORT.format(number(value));
 export const whole = (value) => WHOLE.format(number(value));
 
+/** "1 task", "2 dead letters": what each of them is stands in the singular. */
+export const counted = (value, noun) => `${whole(value)} ${noun}${number(value) === 1 ? "" : "s"}`;
+
 export function span(ms) {
   const size = Math.abs(ms);
   if (size < 1000) return `${Math.round(size)} ms`;
   if (size < 60_000) return `${(size / 1000).toFixed(size < 10_000 ? 1 : 0)} s`;
   if (size < 3_600_000) return `${Math.floor(size / 60_000)} min`;
   if (size < 172_800_000) return `${(size / 3_600_000).toFixed(1)} h`;
-  return `${Math.floor(size / 86_400_000)} days`;
+  return counted(Math.floor(size / 86_400_000), "day");
 }
 
 export function relative(time, now = Date.now()) {

@@ -2,7 +2,7 @@
 import { html } from "../vendor/htm-preact.js";
 import { call, usePoll } from "../api.js";
 import { Failure, Table } from "../parts.js";
-import { bytes, instant, number, relative, span, whole } from "../words.js";
+import { bytes, counted, instant, number, relative, span, whole } from "../words.js";
 
 const MOST_PARTITIONS = 200;
 
@@ -24,7 +24,7 @@ export function Cluster({ overview }) {
       { title: "memory", number: true, value: (each) => (known[each.name] ? `${bytes(known[each.name].memoryUsedBytes)} of ${bytes(known[each.name].memoryBudgetBytes)}` : "") },
       { title: "clock", value: (each) => (each.report?.clockTrusted ? `${each.clockDifferenceMs || 0} ms` : html`<span class="bad">not trusted</span>`) },
     ]} />`}
-    ${number(cluster?.overdueBuckets) > 0 && html`<p class="notice">${whole(cluster.overdueBuckets)} buckets should have been over for a while, the oldest since ${instant(cluster.oldestOverdueBucket)}.</p>`}
+    ${number(cluster?.overdueBuckets) > 0 && html`<p class="notice">${counted(cluster.overdueBuckets, "bucket")} should have been over for a while, the oldest since ${instant(cluster.oldestOverdueBucket)}.</p>`}
     <h2>Partitions</h2>
     <${Table} caption=${`Five minutes and a shard each; ${whole(held.length)} are held${held.length > MOST_PARTITIONS ? `, ${MOST_PARTITIONS} are shown` : ""}`} rows=${held.slice(0, MOST_PARTITIONS)} empty="None is held: nothing is due soon." columns=${[
       { title: "from", value: (part) => instant(number(part.bucketStartMs)) },

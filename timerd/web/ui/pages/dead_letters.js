@@ -3,7 +3,7 @@ import { html, useEffect, useRef, useState } from "../vendor/htm-preact.js";
 import { call, change, usePoll } from "../api.js";
 import { link } from "../places.js";
 import { Action, Failure, Table } from "../parts.js";
-import { instant, number, relative, whole } from "../words.js";
+import { counted, instant, number, relative, whole } from "../words.js";
 
 /** The last line of an error says what it was, those before it where. */
 function Trouble({ error }) {
@@ -59,7 +59,7 @@ function Purge({ queue, namespace, done }) {
       if (number(field.current.value.replaceAll(",", "")) !== found.purged) throw new Error(`This is not ${whole(found.purged)}: nothing was removed.`);
       const { purged } = await purgePages(change, { ...found.request, force: true });
       box.current.close();
-      done(`${whole(purged)} are gone for good.`);
+      done(`${counted(purged, "dead letter")} removed for good.`);
     });
   };
   useEffect(() => () => box.current?.close(), []);
@@ -67,7 +67,7 @@ function Purge({ queue, namespace, done }) {
   return html`<button onClick=${look}>Purge</button>
     <dialog ref=${box} aria-label="Purge"><form onSubmit=${go}>
       ${found
-        ? html`<p>${whole(found.purged)} dead letters ${of} would be removed for good${found.isAll ? "" : ", and others after these"}. So far nothing was.</p>
+        ? html`<p>${counted(found.purged, "dead letter")} ${of} would be removed for good${found.isAll ? "" : ", and others after these"}. So far nothing was.</p>
           ${found.halting > 0 && html`<p>${whole(found.halting)} stay, for their ordering keys stand still: redrive or skip them.</p>`}
           ${found.purged > 0 && html`<p><label>Type ${whole(found.purged)} to remove them <input ref=${field} autocomplete="off" required /></label></p>`}`
         : html`<p>${state.error ? "" : "Counting..."}</p>`}

@@ -3,7 +3,7 @@ import { html, useRef } from "../vendor/htm-preact.js";
 import { call, readJson, usePoll } from "../api.js";
 import { link } from "../places.js";
 import { Failure, Strip, Table } from "../parts.js";
-import { clock, number, quantile, short, span, whole } from "../words.js";
+import { clock, counted, number, quantile, short, span, whole } from "../words.js";
 
 const EVERY_MS = 2000;
 // Rates and lateness are those of the last minute, or of as much of it as this page has seen.
@@ -103,7 +103,7 @@ function Books({ ledger }) {
   const ends = ["acked", "cancelled", "moved", "carried", "expired", "dead", "purged"].filter((name) => number(ledger[name]));
   const sums = ends.map((name) => `${whole(ledger[name])} ${name}`);
   const unexplained = number(ledger.unexplained);
-  return html`<p class=${unexplained ? "notice" : "quiet"}>Ledger: ${whole(ledger.inserted)} rows that ended = ${sums.join(" + ") || "0"} + <strong class=${unexplained ? "bad" : "good"}>${whole(unexplained)} unexplained</strong>, in the history that is kept.</p>`;
+  return html`<p class=${unexplained ? "notice" : "quiet"}>Ledger: ${counted(ledger.inserted, "row")} that ended = ${sums.join(" + ") || "0"} + <strong class=${unexplained ? "bad" : "good"}>${whole(unexplained)} unexplained</strong>, in the history that is kept.</p>`;
 }
 
 /** Of the instance whose last canary, a task that it gives itself, came through the longest ago. */
@@ -128,7 +128,7 @@ function sentences(found, health) {
   return [
     ...silent,
     ...Object.values(health?.wrong || {}).flatMap((reasons) => Object.values(reasons)),
-    ...(broken ? [`${broken} schedules cannot go on: see Schedules, state BROKEN.`] : []),
+    ...(broken ? [`${counted(broken, "schedule")} cannot go on: see Schedules, state BROKEN.`] : []),
     ...stuck.map((each) => `No canary of ${each.name} has come through for ${span(number(each.canary.ageMs))}: it may not fire what callers give it.`),
     ...idle.map((queue) => `The queue ${queue.queue} has no worker, and ${whole(queue.due)} due.`),
   ];
@@ -149,7 +149,7 @@ export function HourMap({ load }) {
         const at = start + (place * 5 + minute) * 60_000;
         const count = tasks[place * 5 + minute] || 0;
         const range = { from: new Date(at).toISOString(), to: new Date(at + 60_000).toISOString() };
-        return html`<td class=${level(count)} title=${`${clock(at)}: ${whole(count)} tasks`}>${count ? html`<a href=${link("tasks", "", range)}>${short(count)}</a>` : ""}</td>`;
+        return html`<td class=${level(count)} title=${`${clock(at)}: ${counted(count, "task")}`}>${count ? html`<a href=${link("tasks", "", range)}>${short(count)}</a>` : ""}</td>`;
       })}</tr>`,
     )}</tbody></table></div>`;
 }

@@ -3,7 +3,7 @@ import { html, useState } from "../vendor/htm-preact.js";
 import { call, change, usePoll } from "../api.js";
 import { link } from "../places.js";
 import { Action, Bars, Failure, Strip, Table } from "../parts.js";
-import { instant, mode, number, quantile, relative, short, span, whole } from "../words.js";
+import { counted, instant, mode, number, quantile, relative, short, span, whole } from "../words.js";
 import { TaskTable } from "./tasks.js";
 
 const settled = (queue, ...names) => names.reduce((all, name) => all + number(queue.settled?.[name]), 0);
@@ -67,6 +67,7 @@ function Rules({ queue, namespace, mayAct }) {
     ${limit && html`<p class="quiet">Limit: ${limit}.</p>`}
     ${rules.heldUntil && html`<p class="notice">A handler was throttled, so nothing of it starts before ${instant(rules.heldUntil)}.</p>`}
     ${rules.breaker && html`<p class=${rules.breaker.until ? "notice" : "quiet"}>Breaker: ${(rules.breaker.state || "").replace("BREAKER_STATE_", "").replace("_", " ")}${rules.breaker.until ? ` until ${instant(rules.breaker.until)}` : ""}.</p>`}
+    ${rules.adaptive && html`<p class="quiet">Adaptive: ${whole(rules.adaptive.limit)} of ${whole(rules.adaptive.floor)} to ${whole(rules.adaptive.ceiling)} with workers.</p>`}
     ${mayAct && html`<div class="actions">${Object.entries(CHANGES).filter(([wanted]) => wanted !== now).map(([wanted, [title, question]]) => html`
       <${Action} key=${wanted} title=${title} question=${question} input=${wanted === "RUNNING" ? null : { label: "why" }} done=${done} act=${(note) => set(wanted, note)} />`)}</div>`}`;
 }
@@ -132,7 +133,7 @@ export function Queue({ what, namespace, overview, mayAct }) {
     ]} />
     <h2>The next hour</h2>
     ${load && html`<${Bars} values=${tasks} label=${`Tasks of each of the next ${tasks.length} minutes; ${whole(tasks.reduce((a, b) => a + b, 0))} in all`} />
-    <p class="quiet">A bar a minute, by estimates; the highest is ${whole(Math.max(0, ...tasks))} tasks.</p>`}
+    <p class="quiet">A bar a minute, by estimates; the highest is ${counted(Math.max(0, ...tasks), "task")}.</p>`}
     <h2>How deliveries ended</h2>
     <${Table} caption="Since the start of the instances" rows=${Object.entries(queue.settled || {})} empty="None has ended yet." columns=${[
       { title: "end", value: ([name]) => name.replace("_", " ") },

@@ -88,7 +88,7 @@ export function TaskView({ what, namespace, mayAct }) {
     again();
   };
   const facts = [
-    ["state", name], ["waits for", task.waitingFor?.description], ["queue", task.queue], ["key", task.key], ["fire time", `${instant(task.fireTime)} (${relative(task.fireTime)})`],
+    ["state", task.isCancelling ? `${name}; it was cancelled, and no other attempt follows` : name], ["waits for", task.waitingFor?.description], ["queue", task.queue], ["key", task.key], ["fire time", `${instant(task.fireTime)} (${relative(task.fireTime)})`],
     ["due", task.dueTime && task.dueTime !== task.fireTime ? `${instant(task.dueTime)} (${relative(task.dueTime)})` : ""],
     ["attempts begun", task.attempt ? whole(task.attempt) : ""], ["last error", task.lastError], ["priority", task.priority ? whole(task.priority) : ""],
     ["labels", Object.entries(task.labels || {}).map(([label, value]) => `${label}=${value}`).join(" ")],

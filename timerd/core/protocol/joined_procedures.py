@@ -11,12 +11,16 @@ from typing import Any, Generic
 
 from timerd.core.protocol.procedures import (
     AppendRows,
+    AskToEnd,
+    AskToEndEach,
     AskToMove,
     AskToMoveMany,
     Find,
     FindSettled,
     FindSettledEach,
     FindVacant,
+    LookAt,
+    MarkAndLook,
     Procedure,
     ProcedureResult,
     ReadRegister,
@@ -28,6 +32,7 @@ from timerd.core.protocol.procedures import (
     TryCas,
     TryCasMany,
 )
+from timerd.model.storage import Look, Looked
 
 # One request for many, then the answer of each from its answer.
 Joined = tuple[Request, Callable[[Any], Sequence[object]]]
@@ -89,7 +94,7 @@ def _what(lane: RunningProcedure[ProcedureResult]) -> Hashable:
     """Of its request: equal where they go together."""
     match lane.request:
         case FindSettled(_, _, durable):
-            return FindSettled if not durable else id(lane)
+            return FindSettled, durable
         case Recheck(partition, _):
             return Recheck, partition
         case request if type(request) in _JOINS:
@@ -132,7 +137,8 @@ def _endings(requests: Sequence[FindSettled]) -> Joined:
     keys: dict[Any, list[Any]] = {}
     for request in requests:
         keys.setdefault(request.partition, []).append(request.key)
-    return _of_partitions([FindSettledEach(*each) for each in keys.items()], answers)
+    durable = requests[0].durable
+    return _of_partitions([FindSettledEach(*each, durable) for each in keys.items()], answers)
 
 
 def _of_partitions(
@@ -153,6 +159,43 @@ def _marks(requests: Sequence[SetMarks]) -> Joined:
     return SetMarks(marks), answers
 
 
+def _looks(requests: Sequence[LookAt]) -> Joined:
+    looks = [request.look for request in requests]
+    return LookAt(_one_look(looks)), lambda looked: _each_looked(looks, looked)
+
+
+def _marks_and_looks(requests: Sequence[MarkAndLook]) -> Joined:
+    looks = [request.look for request in requests]
+    marks, fresh_of = _marks([SetMarks(request.marks) for request in requests])
+    assert isinstance(marks, SetMarks)
+
+    def answers(said: tuple[int, Looked]) -> list[object]:
+        return list(zip(fresh_of(said[0]), _each_looked(looks, said[1]), strict=True))
+
+    return MarkAndLook(marks.marks, _one_look(looks)), answers
+
+
+def _one_look(looks: Sequence[Look]) -> Look:
+    """A row, a task or a partition of several of them is asked for once for each."""
+    return Look(
+        [row for look in looks for row in look.rows],
+        [task for look in looks for task in look.tasks],
+        [*dict.fromkeys(partition for look in looks for partition in look.partitions)],
+    )
+
+
+def _each_looked(looks: Sequence[Look], looked: Looked) -> list[Looked]:
+    bare = iter(looked.bare)
+    return [
+        Looked(
+            [next(bare) for _ in look.rows],
+            looked.moved & set(look.tasks),
+            looked.settled & set(look.partitions),
+        )
+        for look in looks
+    ]
+
+
 def _vacant(requests: Sequence[FindVacant]) -> Joined:
     partitions = {partition: None for request in requests for partition in request.partitions}
     return FindVacant([*partitions]), lambda answer: [answer] * len(requests)
@@ -165,10 +208,13 @@ def _rechecks(requests: Sequence[Recheck]) -> Joined:
 
 _JOINS: dict[type[Request], Callable[[Sequence[Any]], Joined]] = {
     AppendRows: _appends,
+    AskToEnd: lambda requests: (AskToEndEach(requests), list),
     AskToMove: lambda requests: (AskToMoveMany(requests), list),
     Find: _finds,
     FindSettled: _endings,
     FindVacant: _vacant,
+    LookAt: _looks,
+    MarkAndLook: _marks_and_looks,
     ReadRegister: lambda requests: (ReadRegisters([each.key for each in requests]), list),
     Recheck: _rechecks,
     SetMarks: _marks,

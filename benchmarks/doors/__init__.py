@@ -1,0 +1,1 @@
+"""The two front doors beside each other, under callers in Go."""

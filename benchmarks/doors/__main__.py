@@ -1,0 +1,170 @@
+"""python -m benchmarks.doors: unary calls through each front door, in turns, from callers in Go on the same machine.
+
+The callers are a program in Go, so that the client costs little of the two cores. Each line is a fresh server with
+`synchronous=FULL`; its processor time is that of the whole process, over the calls that were answered.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import statistics
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks import machine
+from benchmarks.bench import PAYLOAD_BYTES, now_ms
+from benchmarks.figures import BenchmarkFailed
+from benchmarks.processes import Child, Server
+from benchmarks.stopping import Interrupted, run
+from timerd.v1 import task_pb2
+from timerd.v1 import timer_service_pb2 as wire
+
+HERE = Path(__file__).parent
+DOORS = ("grpcio", "native")
+# (callers, connections that they share)
+LOADS = ((1, 1), (8, 1), (64, 1), (512, 1), (8, 8))
+HOUR_S = 3_600
+WAIT_S = 120.0
+SCHEDULE = wire.ScheduleRequest(template=task_pb2.TaskTemplate(queue="q"), payload=bytes(PAYLOAD_BYTES))
+
+
+class Line(NamedTuple):
+    """What one phase of one run was like."""
+
+    method: str
+    load: tuple[int, int]
+    door: str
+    per_s: float
+    p50_ms: float
+    p99_ms: float
+    cpu_us: float
+
+
+async def main(arguments: argparse.Namespace) -> list[Line]:
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory(prefix="doors-", dir=arguments.folder) as folder:
+        load = arguments.load or await built(Path(folder))
+        for number in range(arguments.runs):
+            for callers in arguments.loads:
+                # Who is first has the colder machine: it changes.
+                for door in arguments.doors if number % 2 == 0 else arguments.doors[::-1]:
+                    place = Path(folder, f"{number}-{callers[0]}-{callers[1]}-{door}")
+                    found = await measured(place, load, door, callers, arguments)
+                    lines += found
+                    for line in found:
+                        print(shown(line), flush=True)
+                    shutil.rmtree(place)
+    return lines
+
+
+async def built(folder: Path) -> str:
+    go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
+    if go is None:
+        raise BenchmarkFailed("The callers are a program in Go: install Go 1.24 or newer, or give --load PROGRAM.")
+    process = await asyncio.create_subprocess_exec(go, "build", "-o", str(folder / "load"), ".", cwd=HERE)
+    if await process.wait():
+        raise BenchmarkFailed("The callers in Go were not built: see what go says above.")
+    return str(folder / "load")
+
+
+async def measured(
+    folder: Path, load: str, door: str, callers: tuple[int, int], arguments: argparse.Namespace
+) -> list[Line]:
+    await asyncio.to_thread(folder.mkdir)
+    server = await Server.start(folder, "--set", f"front_door={door}")
+    try:
+        child = await Child.start("callers", *flags(server.address, callers, arguments), program=load)
+        try:
+            await child.line(WAIT_S)
+            return [await phase(child, server, door, callers) for _ in range(2 if arguments.then else 1)]
+        finally:
+            await child.stop()
+    finally:
+        await server.stop()
+
+
+def flags(address: str, callers: tuple[int, int], arguments: argparse.Namespace) -> Iterable[str]:
+    yield from ("-target", address, "-in-flight", str(callers[0]), "-connections", str(callers[1]))
+    yield from ("-seconds", str(arguments.seconds), "-schedule", SCHEDULE.SerializeToString().hex())
+    yield from ("-from", str(now_ms() // 1_000 + HOUR_S), "-span", str(HOUR_S))
+    if arguments.then:
+        yield from ("-then", arguments.then, "-then-message", second_message(arguments.then).hex())
+
+
+def second_message(method: str) -> bytes:
+    if method != "Reschedule":
+        return b""
+    moved = wire.RescheduleRequest()
+    moved.fire_time.FromSeconds(now_ms() // 1_000 + 3 * HOUR_S)
+    return moved.SerializeToString()
+
+
+async def phase(child: Child, server: Server, door: str, callers: tuple[int, int]) -> Line:
+    cpu_s = server.cpu_s()
+    found: dict[str, Any] = await child.ask("go on")
+    cpu_s = server.cpu_s() - cpu_s
+    if found["failed"] or not found["calls"]:
+        raise BenchmarkFailed(f"{found['failed']} of {found['calls']} calls failed: {found.get('last_word', '')}")
+    per_s = found["calls"] / found["seconds"]
+    return Line(found["method"], callers, door, per_s, found["p50_ms"], found["p99_ms"], cpu_s / found["calls"] * 1e6)
+
+
+def shown(line: Line) -> str:
+    load = f"{line.load[0]} callers, {line.load[1]} connections"
+    return (
+        f"{line.method}, {load}, {line.door}: {line.per_s:,.0f}/s, p50 {line.p50_ms:.2f} ms, p99 {line.p99_ms:.2f} ms, "
+        f"{line.cpu_us:.0f} us of the server a call"
+    )
+
+
+def table(lines: Sequence[Line]) -> str:
+    """Medians, and the range of the rate."""
+    groups: dict[tuple[str, tuple[int, int], str], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[line.method, line.load, line.door].append(line)
+    rows = ["| call | callers | connections | door | calls/s | p50 | p99 | server a call |", "| --- " * 8 + "|"]
+    for (method, (callers, connections), door), found in groups.items():
+        rates = [line.per_s for line in found]
+        p50, p99, cpu = (
+            statistics.median(part)
+            for part in zip(*((line.p50_ms, line.p99_ms, line.cpu_us) for line in found), strict=True)
+        )
+        rows.append(
+            f"| {method} | {callers} | {connections} | {door} | {statistics.median(rates):,.0f} ({min(rates):,.0f} to "
+            f"{max(rates):,.0f}) | {p50:.2f} ms | {p99:.2f} ms | {cpu:.0f} us |"
+        )
+    return "\n".join(rows)
+
+
+def load_of(text: str) -> tuple[int, int]:
+    callers, _, connections = text.partition("x")
+    return int(callers), int(connections or 1)
+
+
+def parsed(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.doors", description=__doc__)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--doors", type=lambda text: tuple(text.split(",")), default=DOORS)
+    parser.add_argument("--loads", type=lambda text: tuple(map(load_of, text.split(","))), default=LOADS)
+    parser.add_argument("--then", choices=("Cancel", "Reschedule"), default="", help="a second phase")
+    parser.add_argument("--load", default="", help="the callers, built before: go build in benchmarks/doors")
+    parser.add_argument("--folder", default=None, help="where the data go, for so long")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    asked = parsed(sys.argv[1:])
+    try:
+        measured_lines = run(main(asked))
+    except (BenchmarkFailed, Interrupted) as failed:
+        sys.exit(str(failed))
+    print(table(measured_lines))
+    facts = machine.facts(Path(asked.folder or tempfile.gettempdir()))
+    print("\n" + "; ".join(f"{name}: {value}" for name, value in facts.items()))

@@ -1,0 +1,130 @@
+//! Which calls the door takes, judged by their headers alone.
+//!
+//! It takes what is plain: a unary method that Python named, one message without compression, headers that are text.
+//! Everything else is passed to grpcio as it came, so its answer is grpcio's in every case that nobody thought of.
+
+use std::time::Duration;
+
+use h2::RecvStream;
+use http::{HeaderMap, HeaderName, Method, Request, header};
+
+use crate::settings::{PLAIN_HEADER_BYTES, Settings};
+
+/// `:method`, `:scheme`, `:path` and `:authority`, without what is in the last two.
+const PSEUDO_BYTES: usize = 4 * 32 + ":method".len() + "POST".len() + ":scheme".len() + "http".len() + 15;
+
+/// What the door needs of a plain call.
+pub struct Plain {
+    pub method: usize,
+    pub timeout: Option<Duration>,
+    /// `name:value` and a line's end for each header that grpcio would show as metadata.
+    pub metadata: Vec<u8>,
+}
+
+/// As gRPC counts them: each has 32 bytes beside its own.
+pub fn bytes_of<B>(request: &Request<B>) -> usize {
+    let uri = request.uri();
+    let pseudo = uri.path().len() + uri.authority().map_or(0, |authority| authority.as_str().len()) + PSEUDO_BYTES;
+    request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum::<usize>() + pseudo
+}
+
+pub fn plain(request: &Request<RecvStream>, settings: &Settings) -> Option<Plain> {
+    let method = *settings.methods.get(request.uri().path())?;
+    let headers = request.headers();
+    if request.method() != Method::POST || !has_plain_body(headers) || bytes_of(request) > PLAIN_HEADER_BYTES {
+        return None;
+    }
+    let timeout = match headers.get("grpc-timeout") {
+        Some(text) => Some(timeout_of(text.as_bytes())?),
+        None => None,
+    };
+    Some(Plain { method, timeout, metadata: metadata_of(headers)? })
+}
+
+fn has_plain_body(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+    let packing = headers.get("grpc-encoding").map(http::HeaderValue::as_bytes);
+    matches!(kind, Some(b"application/grpc" | b"application/grpc+proto")) && matches!(packing, None | Some(b"identity"))
+}
+
+/// None: what is there has to be judged by grpcio.
+fn metadata_of(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    for (name, value) in headers {
+        if !value.as_bytes().iter().all(|byte| (0x20..0x7f).contains(byte)) {
+            return None;
+        }
+        if !is_of_transport(name) {
+            text.extend_from_slice(name.as_str().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(value.as_bytes());
+            text.push(b'\n');
+        }
+    }
+    Some(text)
+}
+
+fn is_of_transport(name: &HeaderName) -> bool {
+    let own = ["te", "content-type", "grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "host"];
+    own.contains(&name.as_str())
+}
+
+/// At most eight digits and a unit.
+fn timeout_of(text: &[u8]) -> Option<Duration> {
+    let (unit, digits) = text.split_last()?;
+    if digits.is_empty() || digits.len() > 8 || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let count: u64 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    Some(match unit {
+        b'H' => Duration::from_secs(count * 3_600),
+        b'M' => Duration::from_secs(count * 60),
+        b'S' => Duration::from_secs(count),
+        b'm' => Duration::from_millis(count),
+        b'u' => Duration::from_micros(count),
+        b'n' => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read_as_grpc_writes_them() {
+        assert_eq!(timeout_of(b"250m"), Some(Duration::from_millis(250)));
+        assert_eq!(timeout_of(b"99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
+        assert_eq!(timeout_of(b"7u"), Some(Duration::from_micros(7)));
+    }
+
+    #[test]
+    fn what_is_no_timeout_is_left_to_grpcio() {
+        for text in [&b""[..], b"m", b"-1S", b"1", b"1x", b"123456789S", b"1 S", "1\u{e9}".as_bytes()] {
+            assert_eq!(timeout_of(text), None);
+        }
+    }
+
+    #[test]
+    fn metadata_is_what_callers_added() {
+        let mut headers = HeaderMap::new();
+        headers.insert("te", "trailers".parse().unwrap());
+        headers.insert("grpc-timeout", "1S".parse().unwrap());
+        headers.append("x-one", "a".parse().unwrap());
+        headers.append("x-one", "b: c".parse().unwrap());
+        assert_eq!(metadata_of(&headers).unwrap(), b"x-one:a\nx-one:b: c\n");
+    }
+
+    #[test]
+    fn headers_that_are_no_text_are_left_to_grpcio() {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-raw", http::HeaderValue::from_bytes(&[0xe9]).unwrap());
+        assert_eq!(metadata_of(&headers), None);
+    }
+
+    #[test]
+    fn headers_are_counted_as_grpc_counts_them() {
+        let request = Request::post("http://a/b").header("x-one", "1234").body(()).unwrap();
+        assert_eq!(bytes_of(&request), 4 * 32 + 37 + 3 + 32 + 9);
+    }
+}

@@ -1,0 +1,161 @@
+//! The one message of a unary call, collected from the frames that it came in.
+
+use bytes::{Buf, Bytes, BytesMut};
+use h2::RecvStream;
+
+/// One byte says whether it is compressed, four how long it is.
+pub const PREFIX_BYTES: usize = 5;
+
+#[derive(Debug, PartialEq)]
+pub enum Collected {
+    Message(Bytes),
+    /// What was read so far is no plain message: grpcio has to judge it, and what comes after it.
+    Odd(Bytes),
+    /// The caller took the call back, or its connection broke.
+    Gone,
+}
+
+/// Returns when the message is whole, though its sender may not have said that it was the last one: as grpcio does.
+pub async fn collect(body: &mut RecvStream, most_bytes: usize) -> Collected {
+    let mut held = Held::default();
+    loop {
+        match judged(held.read(), most_bytes) {
+            Judged::Whole => return Collected::Message(held.message()),
+            Judged::Odd => return Collected::Odd(held.all()),
+            Judged::Partial => {}
+        }
+        match body.data().await {
+            Some(Ok(part)) => {
+                let _ = body.flow_control().release_capacity(part.len());
+                held.add(part);
+            }
+            Some(Err(_)) => return Collected::Gone,
+            None => return Collected::Odd(held.all()),
+        }
+    }
+}
+
+enum Judged {
+    Whole,
+    Odd,
+    Partial,
+}
+
+fn judged(read: &[u8], most_bytes: usize) -> Judged {
+    let Some((prefix, rest)) = read.split_first_chunk::<PREFIX_BYTES>() else {
+        return Judged::Partial;
+    };
+    let [packed, length @ ..] = *prefix;
+    let length = u32::from_be_bytes(length) as usize;
+    if packed != 0 || length > most_bytes || rest.len() > length {
+        Judged::Odd
+    } else if rest.len() == length {
+        Judged::Whole
+    } else {
+        Judged::Partial
+    }
+}
+
+/// One frame, as most messages come in, is not copied.
+#[derive(Default)]
+enum Held {
+    #[default]
+    Nothing,
+    One(Bytes),
+    Many(BytesMut),
+}
+
+impl Held {
+    fn read(&self) -> &[u8] {
+        match self {
+            Self::Nothing => &[],
+            Self::One(part) => part,
+            Self::Many(parts) => parts,
+        }
+    }
+
+    fn add(&mut self, part: Bytes) {
+        *self = match std::mem::take(self) {
+            Self::Nothing => Self::One(part),
+            Self::One(first) => {
+                let mut parts = BytesMut::from(&first[..]);
+                parts.extend_from_slice(&part);
+                Self::Many(parts)
+            }
+            Self::Many(mut parts) => {
+                parts.extend_from_slice(&part);
+                Self::Many(parts)
+            }
+        };
+    }
+
+    fn all(self) -> Bytes {
+        match self {
+            Self::Nothing => Bytes::new(),
+            Self::One(part) => part,
+            Self::Many(parts) => parts.freeze(),
+        }
+    }
+
+    fn message(self) -> Bytes {
+        let mut all = self.all();
+        all.advance(PREFIX_BYTES);
+        all
+    }
+}
+
+/// A message as the wire has it.
+pub fn framed(message: &[u8]) -> Option<Bytes> {
+    let length = u32::try_from(message.len()).ok()?;
+    let mut framed = BytesMut::with_capacity(PREFIX_BYTES + message.len());
+    framed.extend_from_slice(&[0]);
+    framed.extend_from_slice(&length.to_be_bytes());
+    framed.extend_from_slice(message);
+    Some(framed.freeze())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(parts: &[&[u8]], most_bytes: usize) -> &'static str {
+        let mut held = Held::default();
+        for part in parts {
+            held.add(Bytes::copy_from_slice(part));
+        }
+        match judged(held.read(), most_bytes) {
+            Judged::Whole => "whole",
+            Judged::Odd => "odd",
+            Judged::Partial => "partial",
+        }
+    }
+
+    #[test]
+    fn a_message_is_whole_however_it_was_cut() {
+        assert_eq!(said(&[&[0, 0, 0, 0, 2, 7, 8]], 9), "whole");
+        assert_eq!(said(&[&[0, 0], &[0, 0, 2, 7], &[8]], 9), "whole");
+        assert_eq!(said(&[&[0, 0, 0, 0, 0]], 9), "whole");
+    }
+
+    #[test]
+    fn part_of_one_is_waited_for() {
+        assert_eq!(said(&[], 9), "partial");
+        assert_eq!(said(&[&[0, 0, 0, 0]], 9), "partial");
+        assert_eq!(said(&[&[0, 0, 0, 0, 2, 7]], 9), "partial");
+    }
+
+    #[test]
+    fn all_else_is_judged_by_grpcio() {
+        assert_eq!(said(&[&[1, 0, 0, 0, 2, 7]], 9), "odd");
+        assert_eq!(said(&[&[0, 0, 0, 0, 10]], 9), "odd");
+        assert_eq!(said(&[&[0, 0, 0, 0, 1, 7, 8]], 9), "odd");
+        assert_eq!(said(&[&[0, 255, 255, 255, 255]], 9), "odd");
+    }
+
+    #[test]
+    fn what_is_framed_is_read_again() {
+        let mut held = Held::default();
+        held.add(framed(b"hello").unwrap());
+        assert_eq!(&held.message()[..], b"hello");
+    }
+}
