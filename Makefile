@@ -76,7 +76,7 @@ chaos: .venv/.dev
 # two cores has to keep up. JOBS=0 for one after the other in one process. Code 5 of pytest: none was chosen.
 JOBS ?= 3
 test: .venv/.dev
-	@$(BIN)/python -m pytest -n $(JOBS) -m "not engines and not long" $(TESTS); one=$$?; \
+	@$(BIN)/python -m pytest -n $(JOBS) --max-worker-restart=2 -m "not engines and not long" $(TESTS); one=$$?; \
 	$(BIN)/python -m pytest -m "engines and not long" $(TESTS); two=$$?; \
 	[ $$one -eq 0 -o $$one -eq 5 ] && [ $$two -eq 0 -o $$two -eq 5 ] && [ $$one$$two != 55 ]
 

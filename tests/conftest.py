@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.stuck import Stuck
 from timerd.services.background import unforeseen
 
 settings.register_profile("timerd", deadline=None, print_blob=True)
@@ -47,6 +48,11 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no t
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
         return "engines" if file.startswith("tests/engines/") else file
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.option.usepdb:
+        config.pluginmanager.register(Stuck(config))
 
 
 @pytest.hookimpl(optionalhook=True)
