@@ -33,6 +33,18 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="backlog-closes-with-its-shard",
+        guarantee="G21",
+        file="timerd/services/holding/finishing.py",
+        old="    unfinished = {entry.bucket_ms for entry in catalogue if not entry.finished}\n",
+        new="    unfinished: set[int] = set()\n",
+        breaks="a parked task finds its backlog closed, is written again, and comes behind a later one of its key",
+        tests=(
+            "tests/services/test_finishing.py"
+            "::test_a_backlog_stays_open_until_the_last_shard_of_its_home_is_finished",
+        ),
+    ),
+    Mutant(
         name="key-above-closing",
         guarantee="G21",
         file="timerd/core/partition/partition_machine.py",
