@@ -45,6 +45,41 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="left-by-a-redrive-is-over",
+        guarantee="G21",
+        file="timerd/core/ordering/order_keys.py",
+        old="if how not in _LEFT and (halt := ",
+        new="if (halt := ",
+        breaks="two tries of a redrive: the row of the one that failed ends, and others of the key go before the task",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py::test_a_row_that_a_redrive_has_left_is_not_the_end_of_its_task",
+        ),
+    ),
+    Mutant(
+        name="living-ones-wait-for-each-other",
+        guarantee="G21",
+        file="timerd/core/ordering/halts.py",
+        old="_digest(halt) == digest or self._is_behind(halt, place) for",
+        new="_digest(halt) == digest for",
+        breaks="of two tasks that were redriven to their places none is sent, for each waits for the other",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py"
+            "::test_of_two_that_live_again_the_first_one_goes_and_neither_waits_for_the_other",
+        ),
+    ),
+    Mutant(
+        name="place-of-the-living-unlooked-for",
+        guarantee="G21",
+        file="timerd/services/holding/halting.py",
+        old="        self._keys.halts.revive(halt, NO_GENERATION, self._keys.place_of(halt))\n",
+        new="        self._keys.halts.revive(halt, NO_GENERATION)\n",
+        breaks="a note that is read after its row was met keeps back what stands before that, which keeps it back",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py"
+            "::test_of_two_that_live_again_the_first_one_goes_and_neither_waits_for_the_other",
+        ),
+    ),
+    Mutant(
         name="key-above-closing",
         guarantee="G21",
         file="timerd/core/partition/partition_machine.py",
@@ -127,7 +162,7 @@ MUTANTS = (
         name="another-redrives-for-ever",
         guarantee="G21",
         file="timerd/core/ordering/order_keys.py",
-        old="            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key)\n",
+        old="            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)\n",
         new="            pass\n",
         breaks="a key stands still after the task has ended that another instance has redriven",
         tests=(
