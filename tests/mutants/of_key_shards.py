@@ -33,6 +33,53 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="backlog-closes-with-its-shard",
+        guarantee="G21",
+        file="timerd/services/holding/finishing.py",
+        old="    unfinished = {entry.bucket_ms for entry in catalogue if not entry.finished}\n",
+        new="    unfinished: set[int] = set()\n",
+        breaks="a parked task finds its backlog closed, is written again, and comes behind a later one of its key",
+        tests=(
+            "tests/services/test_finishing.py"
+            "::test_a_backlog_stays_open_until_the_last_shard_of_its_home_is_finished",
+        ),
+    ),
+    Mutant(
+        name="left-by-a-redrive-is-over",
+        guarantee="G21",
+        file="timerd/core/ordering/order_keys.py",
+        old="if how not in _LEFT and (halt := ",
+        new="if (halt := ",
+        breaks="two tries of a redrive: the row of the one that failed ends, and others of the key go before the task",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py::test_a_row_that_a_redrive_has_left_is_not_the_end_of_its_task",
+        ),
+    ),
+    Mutant(
+        name="living-ones-wait-for-each-other",
+        guarantee="G21",
+        file="timerd/core/ordering/halts.py",
+        old="_digest(halt) == digest or self._is_behind(halt, place) for",
+        new="_digest(halt) == digest for",
+        breaks="of two tasks that were redriven to their places none is sent, for each waits for the other",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py"
+            "::test_of_two_that_live_again_the_first_one_goes_and_neither_waits_for_the_other",
+        ),
+    ),
+    Mutant(
+        name="place-of-the-living-unlooked-for",
+        guarantee="G21",
+        file="timerd/services/holding/halting.py",
+        old="        self._keys.halts.revive(halt, NO_GENERATION, self._keys.place_of(halt))\n",
+        new="        self._keys.halts.revive(halt, NO_GENERATION)\n",
+        breaks="a note that is read after its row was met keeps back what stands before that, which keeps it back",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py"
+            "::test_of_two_that_live_again_the_first_one_goes_and_neither_waits_for_the_other",
+        ),
+    ),
+    Mutant(
         name="key-above-closing",
         guarantee="G21",
         file="timerd/core/partition/partition_machine.py",
@@ -115,7 +162,7 @@ MUTANTS = (
         name="another-redrives-for-ever",
         guarantee="G21",
         file="timerd/core/ordering/order_keys.py",
-        old="            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key)\n",
+        old="            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)\n",
         new="            pass\n",
         breaks="a key stands still after the task has ended that another instance has redriven",
         tests=(

@@ -307,8 +307,8 @@ MUTANTS = (
         name="two-of-a-key",
         guarantee="G21",
         file="timerd/core/ordering/order_keys.py",
-        old="        may_go = not line.blocked and line.first() is filed\n",
-        new="        may_go = line.first() is filed\n",
+        old="        if line.blocked or line.first() is not filed:\n",
+        new="        if line.first() is not filed:\n",
         breaks="two tasks of an ordering key are with workers at once",
         tests=("tests/unit/test_ordering_keys.py::test_what_is_sent_beside_another_key_is_no_second_one_of_it",),
     ),
@@ -385,7 +385,10 @@ MUTANTS = (
         name="redriven-not-waited-for",
         guarantee="G21",
         file="timerd/core/ordering/halts.py",
-        old="        return halts is None or all(_digest(halt) == digest for halt in halts.values())\n",
+        old=(
+            "        return halts is None or all("
+            "_digest(halt) == digest or self._is_behind(halt, place) for halt in halts.values())\n"
+        ),
         new="        return halts is None or self.find(queue, ordering_key) is None\n",
         breaks="the others of a key go on before what was redriven is met, and then its fence is smaller than theirs",
         tests=("tests/unit/test_halting.py::test_while_what_was_redriven_is_not_met_nothing_behind_it_goes",),
@@ -394,8 +397,8 @@ MUTANTS = (
         name="old-redrive-resumes",
         guarantee="G21",
         file="timerd/core/ordering/halts.py",
-        old="        if not task_id or generation_of(key.version) <= generation:\n",
-        new="        if not task_id:\n",
+        old="        if life is None or generation_of(key.version) <= life.generation:\n",
+        new="        if life is None:\n",
         breaks="the end of the life before lets the key go while the task lives again",
         tests=("tests/unit/test_halting.py::test_the_end_of_its_life_before_lets_nothing_go",),
     ),

@@ -59,6 +59,7 @@ from timerd.model.shard_counts import ShardCounts
 from timerd.model.spread import Spread
 from timerd.model.storage import Append, BucketEntry, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
+from timerd.services.holding.finishing import open_backlogs
 from timerd.services.holding.held import Machines
 from timerd.services.holding.paging import read_page
 from timerd.services.holding.procedure_runner import ProcedureRunner
@@ -279,10 +280,7 @@ class World:
         scopes = {s: done(self.store.catalogue(s, -(1 << 62), 1 << 62)) for s in sorted(self.scopes)}
         for partition in self.instance.wanted(self.now_ms, catalogue, scopes):
             self.hold(partition)
-        for partition, machine in self.machines.items():
-            if partition.scope != TIME_SCOPE:
-                [home] = done(self.store.read([control_key(partition._replace(scope=TIME_SCOPE))]))
-                machine.may_close = home is None or Control.from_bytes(home).finished
+        open_backlogs(self.machines.values(), catalogue)
 
     def crash(self) -> None:
         """Whatever was told to nobody is unknown; what was told holds."""

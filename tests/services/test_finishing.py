@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tests.services.scheduler_rig import trusted_time
 from timerd.adapters.memory import MemoryStore
 from timerd.core.instance_machine import InstanceMachine
+from timerd.core.partition import Memory
 from timerd.core.partition.holding import HoldingSettings, taken_over
-from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.core.taken import QueueKey
+from timerd.model.partition import TIME_SCOPE, Partition, scope_of
 from timerd.model.registers import Control, control_key
 from timerd.ports import Cas
 from timerd.services.holding.finishing import Finishing
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.single_instance import SingleInstance
 from timerd.testing.contracts.build import END_MS, START_MS, found_versions, key, message
 
 HISTORY_MS = 86_400_000
+MAILS = QueueKey("default", "mails")
 SHARDS = [Partition(TIME_SCOPE, START_MS, shard) for shard in range(3)]
 
 
@@ -72,3 +78,21 @@ async def test_a_shard_that_nobody_has_held_is_opened_closed_while_its_bucket_is
     assert not is_finishing
     assert taken_over(late, None, HoldingSettings("me", traits=MemoryStore.traits), END_MS, True).closing_ms == END_MS
     assert taken_over(late, None, HoldingSettings("me", traits=MemoryStore.traits), END_MS).closing_ms == START_MS
+
+
+async def test_a_backlog_stays_open_until_the_last_shard_of_its_home_is_finished() -> None:
+    """Its bucket is closed for all of its shards at once. What another shard of the home parks after that is written
+    again elsewhere: behind others of its ordering key, and beside the row that the next holder has read."""
+    store, _ = await stored(END_MS, 0, END_MS)
+    settings, memory = HoldingSettings("me", traits=MemoryStore.traits), Memory(1 << 30)
+    time, instance = trusted_time(), InstanceMachine(60_000)
+    scheduler = Scheduler(store, time, settings, instance, memory, HISTORY_MS, SingleInstance("me"))
+    backlog = Partition(scope_of(*MAILS), START_MS, 0)
+    await store.append([message("parked", key("c"), partition=backlog)])
+    scheduler.scopes[backlog.scope] = MAILS
+    scheduler.hold(backlog)
+    await scheduler.step(END_MS)
+    assert not scheduler.machines[backlog].may_close
+    await store.finish_bucket(TIME_SCOPE, START_MS, finished=True)
+    await scheduler.step(END_MS)
+    assert scheduler.machines[backlog].may_close

@@ -50,7 +50,7 @@ def redriven_behind() -> AbstractContextManager[Any]:
 
 def redriven_not_waited_for() -> AbstractContextManager[Any]:
     """While what is redriven is on its way to its place, the others go."""
-    return patch.object(Halts, "lets_go", lambda self, queue, key, _: self.find(queue, key) is None)
+    return patch.object(Halts, "lets_go", lambda self, queue, key, *_: self.find(queue, key) is None)
 
 
 # By the seeds that show them; more are tried, for a change of the core gives other histories.

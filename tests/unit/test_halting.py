@@ -12,6 +12,7 @@ from timerd.core.ordering import OrderKeys
 from timerd.model.halts import HALTED, Halt
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.ordering import OnFailure, OrderPlace, at_place
+from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.services.holding.halted_tasks import HaltedTask
 from timerd.services.holding.halting import Halting
@@ -42,9 +43,9 @@ async def test_a_note_without_its_dead_letter_halts_nothing_once_its_task_was_lo
     halting = Halting(after, store, finds)
     await halting.read()
     assert (after.halts.is_read, list(after.halts)) == (True, [Halt.of(LETTER)])
-    assert not after.halts.lets_go(QUEUE, "b", b"of another task")
+    assert not after.halts.lets_go(QUEUE, "b", b"of another task", OrderPlace(1, 2))
     await halting.tend()
-    assert after.halts.lets_go(QUEUE, "b", b"of another task")
+    assert after.halts.lets_go(QUEUE, "b", b"of another task", OrderPlace(1, 2))
     assert [entry.key for entry in await store.list_entries(HALTED, b"", 10)] == [Halt.of(LETTER).name]
 
 
@@ -106,9 +107,9 @@ def test_the_end_of_its_life_before_lets_nothing_go() -> None:
     digest = TaskId.from_bytes(LETTER.task_id).digest
     keys.halt(halt)
     keys.halts.revive(halt, 3)
-    keys.end([RowKey(1, digest, 3 << 16)])
+    keys.end([(RowKey(1, digest, 3 << 16), Outcome.DEAD)])
     assert keys.halts.lifted == []
-    keys.end([RowKey(1, digest, 4 << 16)])
+    keys.end([(RowKey(1, digest, 4 << 16), Outcome.ACKED)])
     assert keys.halts.lifted == [halt]
 
 

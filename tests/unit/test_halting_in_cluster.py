@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tests.unit.ordering_rig import ordered
 from tests.unit.partition_rig import HERE, MAIL, NOW_MS, QUEUE, key, page
 from timerd.adapters.memory import MemoryStore
@@ -13,9 +15,10 @@ from timerd.core.partition import HoldingSettings, Memory, PartitionMachine
 from timerd.model.halts import HALTED, Halt
 from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
 from timerd.model.key_shards import NOBODY
-from timerd.model.ordering import OnFailure
+from timerd.model.ordering import OnFailure, OrderPlace
 from timerd.model.partition import Partition, key_shard_of
 from timerd.model.registers import Control
+from timerd.model.settle import Outcome
 from timerd.model.storage import CasStatus, DeadLetter
 from timerd.model.store_traits import StoreTraits
 from timerd.services.holding.halted_tasks import HaltedTask
@@ -26,6 +29,7 @@ AT = HERE._replace(shard=SHARD)
 TASK = TaskId(key(1).position_ms, SHARD, MAIL.scope, MAIL.priority, key(1).digest[:16], 1, b"m" * 8)
 LETTER = DeadLetter(TASK.to_bytes(), key(1), AT, MAIL, 0, NOW_MS, 1, "no", b"", ordering_key="a", order_place=(1, 2))
 OTHER = replace(LETTER, task_id=b"o" * 44)
+BEHIND = OrderPlace(NOW_MS + 1_000, 3)
 
 
 class Sharing:
@@ -48,7 +52,7 @@ class Sharing:
         return [each.key.name for each in await self.store.list_entries(HALTED, b"", 10)]
 
     def lets_go(self) -> bool:
-        return self.keeps.halts.lets_go(QUEUE, "a", b"of another task")
+        return self.keeps.halts.lets_go(QUEUE, "a", b"of another task", BEHIND)
 
 
 async def test_a_note_of_another_instance_is_met_with_the_next_look_and_so_is_that_it_is_gone() -> None:
@@ -99,12 +103,44 @@ async def test_a_task_that_another_instance_has_redriven_lets_its_key_go_when_it
     assert here.keeps.is_next(filed)
     rows.remove(filed)
     here.keeps.block(filed)
-    here.keeps.end([again])
+    here.keeps.end([(again, Outcome.ACKED)])
     assert here.lets_go()
     await here.keeper.look()
     assert here.lets_go(), "the note is about to go"
     await here.keeper.tend()
     assert await here.noted() == []
+
+
+async def test_a_row_that_a_redrive_has_left_is_not_the_end_of_its_task() -> None:
+    """Two tries of one redrive: the second one makes the first one fail, and writes a row of its own."""
+    here = Sharing()
+    await here.keeper.note([Halt.of(LETTER)])
+    here.keeps.halts.revive(Halt.of(LETTER), 0)
+    for left in (Outcome.MOVED, Outcome.FORWARDED):
+        here.keeps.end([(RowKey(NOW_MS, TASK.digest, 1 << ATTEMPT_BITS), left)])
+        assert not here.lets_go()
+    here.keeps.end([(RowKey(NOW_MS, TASK.digest, 2 << ATTEMPT_BITS), Outcome.CANCELLED)])
+    assert here.lets_go()
+
+
+@pytest.mark.parametrize("is_noted_first", [True, False])
+async def test_of_two_that_live_again_the_first_one_goes_and_neither_waits_for_the_other(is_noted_first: bool) -> None:
+    """As where one of them was skipped by an instance while another one redrove it."""
+    here = Sharing()
+    rows = OrderedRows(AT, here.keeps, lambda *_: None, lambda _: False)
+    second = TaskId(key(2).position_ms, SHARD, MAIL.scope, MAIL.priority, key(2).digest[:16], 2, b"m" * 8)
+    halt = Halt.of(replace(LETTER, task_id=second.to_bytes()))
+    first, last = (RowKey(NOW_MS + n, task.digest, 1 << ATTEMPT_BITS) for n, task in enumerate((TASK, second)))
+    if is_noted_first:
+        await here.keeper.note([halt])
+    rows.file(ordered(first, last))
+    if not is_noted_first:
+        await here.asked.note([halt])
+        await here.keeper.look()
+    filed = rows.find(first)
+    assert filed is not None
+    assert here.keeps.is_next(filed)
+    assert not here.lets_go(), "it may come before what stands behind it"
 
 
 async def test_one_that_dies_again_is_noted_again_for_another_instance_may_remove_the_note() -> None:

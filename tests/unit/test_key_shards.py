@@ -17,7 +17,7 @@ from timerd.model.key_shards import NOBODY, ShardKeeper
 from timerd.model.ordering import OnFailure, key_shards_of, numbered, ordered_extra
 from timerd.model.partition import BUCKET_MS, FIRST_KEY_SHARD, KEY_SHARDS, TIME_SCOPE, Partition, key_shard_of
 from timerd.model.rows import RowGroup, concat, single_row
-from timerd.model.settle import CarryReason
+from timerd.model.settle import CarryReason, Outcome
 from timerd.model.storage import BucketEntry, CasStatus
 from timerd.model.store_traits import StoreTraits
 from timerd.model.task import NO_EXTRA
@@ -216,7 +216,7 @@ def test_a_key_waits_for_a_worker_whose_task_another_instance_has_ended() -> Non
     rows.remove(filed)
     keys.start(filed, NOW_MS)
     keys.asks(lambda _: NOW_MS + 9_000)
-    keys.end([key(1)])
+    keys.end([(key(1), Outcome.ACKED)])
     assert not keys.is_next(behind)
     rows.drop_all()
     assert keys.kept_shards.owed_ms(SHARD) == NOW_MS + 9_000

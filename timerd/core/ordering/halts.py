@@ -2,18 +2,31 @@
 
 What halts a key is its dead letter. A note names it, so that it is found again after a restart: the note, THEN the
 end; all notes, THEN the first task of any key. While the task lives again in its old place the note stays, and lets
-nothing but the task go: its row may turn up after those behind it.
+nothing go that stands behind it: its row may turn up after those. What stands before it goes, for that may be another
+task that lives again: each would wait for the end of the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, KeysView, Set
+from dataclasses import dataclass
 
 from timerd.core.taken import QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import RowKey, TaskId, generation_of
+from timerd.model.ordering import OrderPlace
 
 KeyName = tuple[QueueKey, str]
+
+
+@dataclass(slots=True)
+class Life:
+    """Of a task that has died and lives again in its place. `generation`: the one that died; `place`: None until it is
+    known."""
+
+    task_id: bytes
+    generation: int
+    place: OrderPlace | None = None
 
 
 class Halts:
@@ -25,12 +38,11 @@ class Halts:
         self.lifted: list[Halt] = []
         self._halts: dict[KeyName, dict[bytes, Halt]] = {}
         self._by_task: dict[bytes, Halt] = {}
-        # By digest: the task, and the generation that died.
-        self._lives: dict[bytes, tuple[bytes, int]] = {}
+        self._lives: dict[bytes, Life] = {}
 
     def __iter__(self) -> Iterator[Halt]:
         """Those whose tasks are dead."""
-        living = {task_id for task_id, _ in self._lives.values()}
+        living = {life.task_id for life in self._lives.values()}
         return (halt for task_id, halt in self._by_task.items() if task_id not in living)
 
     def add(self, halt: Halt) -> None:
@@ -54,20 +66,30 @@ class Halts:
         dead = [halt for halt in halts if not self.lives(halt)]
         return min(dead, key=lambda halt: halt.since_ms, default=None)
 
-    def lets_go(self, queue: QueueKey, ordering_key: str, digest: bytes) -> bool:
-        """Whether this task of the key may be sent: nothing halts it, or what does is the task itself."""
+    def lets_go(self, queue: QueueKey, ordering_key: str, digest: bytes, place: OrderPlace) -> bool:
+        """Whether this task of the key may be sent: nothing halts it but the task itself, or what lives again behind
+        it."""
         halts = self._halts.get((queue, ordering_key)) if self._halts else None
-        return halts is None or all(_digest(halt) == digest for halt in halts.values())
+        return halts is None or all(_digest(halt) == digest or self._is_behind(halt, place) for halt in halts.values())
+
+    def _is_behind(self, halt: Halt, place: OrderPlace) -> bool:
+        life = self._lives.get(_digest(halt))
+        return life is not None and life.place is not None and place < life.place
 
     def of_key(self, queue: QueueKey, ordering_key: str) -> Collection[Halt]:
         """Whatever halts the key, also where that task lives again."""
         return self._halts.get((queue, ordering_key), {}).values()
 
-    def met(self, queue: QueueKey, ordering_key: str, row: RowKey) -> None:
-        """The row waits to be sent: if its task halts the key, it was redriven by another instance."""
+    def met(self, queue: QueueKey, ordering_key: str, row: RowKey, place: OrderPlace, *, revives: bool) -> None:
+        """The row waits to be sent, in that place of its key. `revives`: if its task halts the key, it was redriven by
+        another instance."""
         for halt in self.of_key(queue, ordering_key) if self._halts else ():
-            if _digest(halt) == row.digest and not self.lives(halt):
+            if _digest(halt) != row.digest:
+                continue
+            if revives and not self.lives(halt):
                 self.revive(halt, generation_of(row.version) - 1)
+            if (life := self._lives.get(row.digest)) is not None:
+                life.place = place
 
     @property
     def tasks(self) -> KeysView[bytes]:
@@ -83,9 +105,9 @@ class Halts:
 
     # -- tasks that live again ------------------------------------------------------------------------------------
 
-    def revive(self, halt: Halt, generation: int) -> None:
+    def revive(self, halt: Halt, generation: int, place: OrderPlace | None = None) -> None:
         """Its task lives again in its place, or may do so by now: this generation was the dead one."""
-        self._lives[_digest(halt)] = halt.task_id, generation
+        self._lives[_digest(halt)] = Life(halt.task_id, generation, place)
 
     def lives(self, halt: Halt) -> bool:
         return _digest(halt) in self._lives
@@ -96,7 +118,7 @@ class Halts:
 
     def revived(self) -> list[Halt]:
         """Whose tasks live again in their places."""
-        return [self._by_task[task_id] for task_id, _ in self._lives.values()]
+        return [self._by_task[life.task_id] for life in self._lives.values()]
 
     @property
     def living(self) -> Set[bytes]:
@@ -104,11 +126,12 @@ class Halts:
         return self._lives.keys()
 
     def ended(self, key: RowKey) -> Halt | None:
-        """The row has ended, durably, and not as a dead letter that halts its key anew: what it kept halted goes on."""
-        task_id, generation = self._lives.get(key.digest, (b"", 0))
-        if not task_id or generation_of(key.version) <= generation:
+        """The task of the row has ended, durably, and not by a dead letter that halts its key anew: what it kept halted
+        goes on."""
+        life = self._lives.get(key.digest)
+        if life is None or generation_of(key.version) <= life.generation:
             return None
-        halt = self._by_task[task_id]
+        halt = self._by_task[life.task_id]
         self.remove(halt)
         self.lifted.append(halt)
         return halt

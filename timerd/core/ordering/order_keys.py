@@ -23,10 +23,13 @@ from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import RowKey, TaskId
-from timerd.model.ordering import OnFailure, OrderFence, first_of, place_of
+from timerd.model.ordering import OnFailure, OrderFence, OrderPlace, first_of, place_of
 from timerd.model.partition import Partition, key_shard_of
 from timerd.model.rows import RowGroup
+from timerd.model.settle import Outcome
 
+# The task lives on in another row, or may do so.
+_LEFT = frozenset({Outcome.MOVED, Outcome.FORWARDED})
 # What is kept of a row beside its columns and payload, about.
 FILED_BYTES = 400
 Give = Callable[[RowGroup, int], None]
@@ -206,8 +209,9 @@ class OrderKeys:
         # Another row of the task, which was written again, says nothing of the one that was sent.
         if sent is not None and (sent.key == filed.key or sent.key.version < filed.key.version):
             self._unblock(sent)
-        if filed.home.partition.is_of_keys:
-            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key)
+        if self.halts.tasks:
+            place, revives = OrderPlace(position_ms, filed.seq), filed.home.partition.is_of_keys
+            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)
         self._count(filed.line)
 
     def gone(self, filed: Filed) -> None:
@@ -218,8 +222,12 @@ class OrderKeys:
 
     def is_next(self, filed: Filed) -> bool:
         line = filed.line
-        may_go = not line.blocked and line.first() is filed
-        return may_go and self.halts.lets_go(line.queue, line.ordering_key, filed.key.digest)
+        if line.blocked or line.first() is not filed:
+            return False
+        if not self.halts.tasks:
+            return True
+        place = OrderPlace(line.heap[0][0], filed.seq)
+        return self.halts.lets_go(line.queue, line.ordering_key, filed.key.digest, place)
 
     def block(self, filed: Filed) -> None:
         """It is sent, or ends: nothing else of its key is sent until that is durable."""
@@ -257,13 +265,14 @@ class OrderKeys:
                 lines.append(self._unblock(filed))
         self.give(lines)
 
-    def end(self, keys: Iterable[RowKey]) -> None:
-        """As `free`, of rows of tasks that have ended; also what they have kept halted goes on."""
-        ended = list(keys)
-        for key in ended:
+    def end(self, rows: Iterable[tuple[RowKey, Outcome]]) -> None:
+        """As `free`, of rows that have ended so; also what their tasks have kept halted goes on. A row that a move has
+        left, or never came to, is not the end of its task."""
+        ended = list(rows)
+        for key, _ in ended:
             self._outlasted(key)
-        over = [halt for key in ended if (halt := self.halts.ended(key)) is not None]
-        self.free(ended)
+        over = [halt for key, how in ended if how not in _LEFT and (halt := self.halts.ended(key)) is not None]
+        self.free(key for key, _ in ended)
         for halt in over:
             self._go_on(halt)
 
@@ -273,6 +282,14 @@ class OrderKeys:
         line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
         first = line.first() if line is not None else None
         return digest in self._blocking or (first is not None and first.key.digest == digest)
+
+    def place_of(self, halt: Halt) -> OrderPlace | None:
+        """Where the task that halts its key waits here; None: it does not."""
+        digest = TaskId.from_bytes(halt.task_id).digest
+        line = self._lines.get((QueueKey(halt.namespace, halt.queue), halt.ordering_key))
+        waiting = line.heap if line is not None else ()
+        found = (OrderPlace(ms, seq) for ms, seq, _, filed in waiting if filed.key.digest == digest)
+        return next(found, None)
 
     @property
     def watched(self) -> Set[bytes]:

@@ -160,12 +160,14 @@ class OpenRecords:
                 found += [rows.one(row) for row, key in enumerate(rows.keys()) if key in keys]
         return found
 
-    def keys_ended(self, number: int, among: Set[bytes]) -> list[RowKey]:
-        """Of these tasks the rows that this record says are over."""
+    def rows_ended(self, number: int, among: Set[bytes]) -> list[tuple[RowKey, Outcome]]:
+        """Of these tasks the rows that this record says are over, and how."""
         batch = self._written[number]
-        ended = [key for key, outcome in batch.ended if key.digest in among and outcome not in _ONWARD]
-        together = chain.from_iterable(map(keys_of, batch.together))
-        return [*ended, *(key for key in together if key.digest in among)]
+        ended = [each for each in batch.ended if each[0].digest in among and each[1] not in _ONWARD]
+        for entries in batch.together:
+            each = zip(keys_of(entries), entries["outcome"].tolist(), strict=True)
+            ended += [(key, Outcome(outcome)) for key, outcome in each if key.digest in among]
+        return ended
 
     def keys_gone(self, number: int) -> list[RowKey]:
         """Rows that this record requeues."""

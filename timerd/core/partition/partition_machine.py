@@ -66,7 +66,7 @@ class PartitionMachine:
         self._marked_ms = self._ended_ms = 0
         self._flagged = self._flagging = False
         self._recounts = settings.recounts
-        # A backlog partition closes only after its home has been verified to the end.
+        # A backlog partition closes only after the bucket that it was parked from is finished.
         self.may_close = partition.scope == TIME_SCOPE
 
     # -- acquiring and loading ------------------------------------------------------------------------------------

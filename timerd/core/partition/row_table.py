@@ -674,7 +674,7 @@ class RowTable:
 
     def settled_written(self, sequence: int) -> Effects:
         keys = self._rows.ordered.order_keys
-        ended = self._log.records.keys_ended(sequence, keys.watched) if keys else ()
+        ended = self._log.records.rows_ended(sequence, keys.watched) if keys else ()
         effects = self._log.settled_written(sequence)
         keys.end(ended)
         return effects

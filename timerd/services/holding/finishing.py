@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 from timerd.core.instance_machine import InstanceMachine, shards_of
 from timerd.core.partition import PartitionMachine
-from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
+from timerd.model.storage import BucketEntry
 from timerd.ports import Store
 
 
@@ -52,9 +53,11 @@ class Finishing:
             if (partition.scope, partition.bucket_ms) not in young:
                 await self._store.drop(partition)
 
-    async def open_backlogs(self, machines: Iterable[PartitionMachine]) -> None:
-        """A backlog closes only after its home has been verified to the end."""
-        held = [m for m in machines if m.partition.scope != TIME_SCOPE and not m.may_close]
-        stored = await self._store.read([control_key(m.partition._replace(scope=TIME_SCOPE)) for m in held])
-        for machine, control in zip(held, stored, strict=True):
-            machine.may_close = control is None or Control.from_bytes(control).finished
+
+def open_backlogs(machines: Iterable[PartitionMachine], catalogue: Iterable[BucketEntry]) -> None:
+    """A backlog closes only after each shard of its home has been verified to the end: its bucket is closed for all of
+    them by one flag, and what is parked there later would be written again, behind others of its ordering key.
+    `catalogue`: all buckets of time that may have a backlog."""
+    unfinished = {entry.bucket_ms for entry in catalogue if not entry.finished}
+    for machine in machines:
+        machine.may_close |= machine.partition.bucket_ms not in unfinished

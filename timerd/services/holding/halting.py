@@ -30,7 +30,7 @@ FEW = 10
 AGAIN_S = 0.25
 # Of the tasks that are looked for, so many in one go.
 LOOKED_FOR = 100
-# Whichever ends is a later one.
+# Before all of them.
 NO_GENERATION = -1
 _LOG = logging.getLogger("timerd.ordering")
 
@@ -101,7 +101,7 @@ class Halting:
                     continue
                 self._keys.halt(dead.get(halt.task_id, halt))
                 if halt.task_id not in dead:
-                    self._keys.halts.revive(halt, NO_GENERATION)
+                    self._revive(halt)
                 self._unsure[halt.task_id] = None
 
     def of(self, dead_letters: Sequence[DeadLetter]) -> list[Halt]:
@@ -188,11 +188,12 @@ class Halting:
             await self.look_at(QueueKey(letter.template.namespace, letter.template.queue), letter.ordering_key)
         halt = self._keys.halts.of_task(letter.task_id)
         keeps = halt is not None and letter.order_place is not None and self._keys.halts.is_only_one(halt)
+        place = OrderPlace(*letter.order_place) if keeps and letter.order_place is not None else None
         if halt is not None and keeps:
-            self._keys.halts.revive(halt, generation_of(letter.key.version))
+            self._keys.halts.revive(halt, generation_of(letter.key.version), place)
         self._reviving[letter.task_id] += 1
         try:
-            yield OrderPlace(*letter.order_place) if keeps and letter.order_place is not None else None
+            yield place
         except BaseException:
             self._unsure[letter.task_id] = None
             raise
@@ -242,7 +243,11 @@ class Halting:
         elif found is HaltedTask.DEAD:
             self._keys.halt(halt)
         elif not self._keys.halts.lives(halt):
-            self._keys.halts.revive(halt, NO_GENERATION)
+            self._revive(halt)
+
+    def _revive(self, halt: Halt) -> None:
+        """Whichever of its lives ends is a later one."""
+        self._keys.halts.revive(halt, NO_GENERATION, self._keys.place_of(halt))
 
     def _policy(self, halt: Halt) -> OnFailure:
         return self._keys.on_failure(_queue_of(halt))

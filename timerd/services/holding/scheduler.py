@@ -23,7 +23,7 @@ from timerd.model.storage import BucketEntry
 from timerd.ports import Store
 from timerd.services.holding.effect_runner import EffectRunner
 from timerd.services.holding.engine_time import EngineTime
-from timerd.services.holding.finishing import Finishing
+from timerd.services.holding.finishing import Finishing, open_backlogs
 from timerd.services.holding.halted_tasks import HaltedTasks
 from timerd.services.holding.halting import Halting
 from timerd.services.holding.hand_over import HandOver
@@ -166,7 +166,7 @@ class Scheduler:
         await self.hand_over.give_due(now_ms)
         self.hand_over.let_go(set(wanted), now_ms)
         self.hand_over.remind()
-        await self.finishing.open_backlogs(self.machines.values())
+        open_backlogs(self.machines.values(), catalogue)
         await self.halting.tend()
         if not self.procedures.others.is_single:
             await self._key_keeping.step(wanted)
