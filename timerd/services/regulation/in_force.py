@@ -111,7 +111,9 @@ class RulesInForce:
         if refusal := self.still.holds.hold(queue, limit_key, throttle, now_ms):
             return refusal
         labels = labels_of(queue, throttle.limit)
-        if self.by_rules.has_rate(labels):
+        # Not where it is a limit key that is held.
+        is_held = self.still.holds.held_until_ms(labels, now_ms) is not None
+        if is_held and self.by_rules.has_rate(labels):
             rates.hold(labels, throttle.after_ms)
         return ""
 

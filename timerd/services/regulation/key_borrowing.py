@@ -60,7 +60,8 @@ class KeyBorrowing:
         if self._keeping is None or self._keeping.done():
             self._keeping = begin(surely(self.keepers.step()), "borrowing")
         for home in self.lent.in_use(self._boot_ms()):
-            self._call(home)
+            if home not in self._calls:
+                self._call(home)
         await asyncio.wait([self._keeping, *self._calls.values()], timeout=MOST_WAIT_S)
 
     async def leave(self) -> None:
