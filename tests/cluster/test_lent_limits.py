@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.lending import keeper, senders
-from timerd.client import FailedPrecondition, KeyLimit, KeyRules
+from timerd.client import FailedPrecondition
 from timerd.model import codec
 from timerd.testing import Cluster
 from timerd.worker import Delivery
@@ -138,12 +138,9 @@ async def test_a_lower_limit_is_reached_as_deliveries_end() -> None:
         assert handlers.most == 2
 
 
-async def test_keys_and_older_instances_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_older_instances_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Cluster("a") as cluster:
         client = cluster.client("a")
-        with pytest.raises(FailedPrecondition, match="Limits and shares of limit keys are counted by one") as refused:
-            await client.queues.put("mails", keys=KeyRules(KeyLimit(max_in_hand=2)))
-        assert refused.value.reason == "LIMIT_IN_CLUSTER"
         with monkeypatch.context() as older:
             older.setattr(codec, "CAPABILITIES", codec.CAPABILITIES - {codec.LENDS})
             await cluster.add("old")

@@ -19,7 +19,7 @@ from timerd.client import (
     QueueLimit,
     WaitReason,
 )
-from timerd.testing import Cluster, Server
+from timerd.testing import Server
 from timerd.worker import Delivery, Throttled
 
 SECOND = timedelta(seconds=1)
@@ -230,11 +230,3 @@ async def test_what_cannot_be_is_refused(server: Server, client: Client) -> None
     with pytest.raises(FailedPrecondition, match="is listed by 'labels', which goes by deadlines"):
         await client.limits.put("plain", max_in_hand=3, keyed=True)
     assert not (await client.limits.get("plain")).keyed
-
-
-async def test_a_cluster_has_none() -> None:
-    async with Cluster("a") as cluster:
-        client = cluster.client("a")
-        with pytest.raises(FailedPrecondition, match="are counted by one instance") as refused:
-            await client.limits.put("partner", max_in_hand=3, keyed=True)
-        assert refused.value.reason == "LIMIT_IN_CLUSTER"

@@ -110,7 +110,7 @@ MUTANTS = (
         name="moved-without-a-word",
         guarantee="G20",
         file="timerd/services/work/moving_away.py",
-        old="        moved(QueueKey(template.namespace, template.queue), len(taken))\n",
+        old="        moved(QueueKey(template.namespace, template.queue), template.limit_key, len(taken))\n",
         new="",
         breaks="the permit of a delivery that moved with its partition is used again at once",
         tests=("tests/cluster/test_lent_limits.py::test_what_is_in_hand_when_its_partition_moves_still_counts",),
@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         name="old-permits-free-at-once",
         guarantee="G20",
-        file="timerd/core/regulation/permit_keeper.py",
+        file="timerd/core/regulation/lender.py",
         old="        self._doubt.until_ms, self._doubt.is_over = now_ms + self.lease_ms + GRACE_MS, False\n",
         new="        self._doubt.until_ms, self._doubt.is_over = now_ms, False\n",
         breaks="what an instance had that died is lent again while its workers go on",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.property.lent_world import LEASE_MS, World
 from timerd.core.regulation import BorrowedPermits, Grant, Hands, PermitKeeper, Stated
-from timerd.core.regulation import permit_keeper as keeping
+from timerd.core.regulation.lender import GRACE_MS, Doubt
 
 HISTORIES = 60
 TURNS = 1_500
@@ -100,7 +100,7 @@ class NoWait(PermitKeeper):
     """P5: free as soon as it is dead."""
 
     def _take_old(self, deliveries: int, now_ms: float) -> None:
-        super()._take_old(deliveries, now_ms - self.lease_ms - keeping.GRACE_MS)
+        super()._take_old(deliveries, now_ms - self.lease_ms - GRACE_MS)
 
 
 class MovesFree(BorrowedPermits):
@@ -121,7 +121,8 @@ class DeathKnown(PermitKeeper):
 def adopt_blind(keeper: PermitKeeper, now_ms: float) -> None:
     """P5: nobody states again."""
     if now_ms >= keeper._doubt.until_ms:
-        keeper._doubt = keeping._Doubt()
+        keeper._doubt = Doubt()
+        keeper._forget_old()
 
 
 BROKEN = [NoReport, NoVoid, FreeLost, Leak, Twice, OldReturn, NoWait, MovesFree, DeathKnown]
@@ -151,10 +152,10 @@ def test_what_was_adopted_is_stated_before_it_is_free(step: Callable[[PermitKeep
     keeper.lives({"b": 2}, 10)
     assert (keeper.free(1), keeper.old) == (0, 1)
     # By now `b` has what `a` had, and has not said so.
-    step(keeper, 10 + LEASE_MS + keeping.GRACE_MS)
+    step(keeper, 10 + LEASE_MS + GRACE_MS)
     lent_too_early = keeper.free(1)
     assert lent_too_early == (step is adopt_blind)
-    keeper.stated("b", 2, Stated(2, keeper.round, 1, 0, LEASE_MS, 0), 10 + LEASE_MS + keeping.GRACE_MS)
+    keeper.stated("b", 2, Stated(2, keeper.round, 1, 0, LEASE_MS, 0), 10 + LEASE_MS + GRACE_MS)
     assert keeper.free(1) == 0
 
 

@@ -56,10 +56,12 @@ ON_END = "on_end"
 ADAPTS = "adaptive"
 # Of an instance that counts a limit for each limit key.
 KEYED_LIMITS = "keyed_limits"
+# Of an instance that borrows the permits of limit keys which it sends by.
+LENDS_KEYS = "lent_keys"
 # What this release understands, as `needs` and the instances' own rows name it.
 CAPABILITIES = frozenset(
     {KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS}
-    | {ORDERING_KEY, LENDS, STALLS, DRAWS, TELLS_ENDS, ON_END, ADAPTS, KEYED_LIMITS, KEY_SHARDS}
+    | {ORDERING_KEY, LENDS, STALLS, DRAWS, TELLS_ENDS, ON_END, ADAPTS, KEYED_LIMITS, KEY_SHARDS, LENDS_KEYS}
 )
 
 

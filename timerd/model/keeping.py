@@ -1,15 +1,18 @@
-"""Who keeps a limit in a cluster: a register for each limit that ever was lent."""
+"""Who keeps a limit in a cluster: a register for each limit that ever was lent, and one for each home of limit keys."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 
 from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
 from timerd.model.registers import RegisterKey, Table
 
-_KEEPER = "keeper"
+_KEEPER, _HOME = "keeper", "keys"
+# Limit keys lie in so many homes, for ever.
+HOMES = 64
 
 
 class LimitLabels(NamedTuple):
@@ -18,6 +21,19 @@ class LimitLabels(NamedTuple):
     namespace: str
     queue: str
     limit: str
+
+
+class LimitedKey(NamedTuple):
+    """A limit key, and a limit that it has for itself."""
+
+    limit: LimitLabels
+    limit_key: str
+
+    @property
+    def home(self) -> int:
+        """The limits of a key lie together."""
+        name = f"{self.limit.namespace}\0{self.limit_key}".encode(errors="surrogatepass")
+        return int.from_bytes(blake2b(name, digest_size=4).digest()) % HOMES
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +70,39 @@ _KEEPING = field_names(Keeping)
 def keeping_key(labels: LimitLabels) -> RegisterKey:
     """No queue and no limit has an empty name."""
     return RegisterKey(Table.REGULATIONS, "\0".join((labels.namespace, _KEEPER, labels.queue, labels.limit)).encode())
+
+
+@dataclass(frozen=True, slots=True)
+class HomeKeeping:
+    """As `Keeping`, of a home of limit keys. `old`: (namespace, queue, limit, limit key, deliveries) each;
+    `borrowers`: (name, incarnation) each."""
+
+    token: int = 0
+    holder: str = ""
+    incarnation: int = 0
+    lease_ms: int = 0
+    is_left: bool = False
+    old: tuple[tuple[str, str, str, str, int], ...] = ()
+    borrowers: tuple[tuple[str, int], ...] = ()
+    kept: str = ""
+
+    def to_bytes(self) -> bytes:
+        return dump_json(with_kept({name: getattr(self, name) for name in _HOME_KEEPING}, self.kept))
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> HomeKeeping:
+        """Raises NotUnderstood."""
+        values, kept = split_known(json.loads(stored), _HOME_KEEPING)
+        check_understood("The keeper of limit keys", kept)
+        values["old"] = tuple((*names, deliveries) for *names, deliveries in values["old"])
+        values["borrowers"] = tuple((name, incarnation) for name, incarnation in values["borrowers"])
+        return cls(**values, kept=kept)
+
+
+HOME_OF_NOBODY = HomeKeeping()
+_HOME_KEEPING = field_names(HomeKeeping)
+
+
+def home_key(home: int) -> RegisterKey:
+    """No namespace is empty."""
+    return RegisterKey(Table.REGULATIONS, f"\0{_HOME}\0{home}".encode())

@@ -86,11 +86,19 @@ class LentChecker(ClusterChecker):
 
     def _judge_start(self, got: Delivered) -> None:
         at_ms = got.sent_ms
-        beside = [each for each in self._holds if each.is_in_hand(at_ms) and not self._is_same(each, got)]
+        beside = [
+            each
+            for each in self._holds
+            if each.is_in_hand(at_ms) and not self._is_same(each, got) and self._go_by_one(each.name, got.name)
+        ]
         self.judged += len(beside) == self._most - 1
         if len(beside) >= self._most:
             names = ", ".join(f"{each.name} of {each.worker}" for each in beside)
             self._wrong(f"G20: {got.name} was sent beside {names}: {self._most} may be in hand")
+
+    def _go_by_one(self, _: str, __: str) -> bool:
+        """Whether tasks of these names count for one limit."""
+        return True
 
     @staticmethod
     def _is_same(hold: _Hold, got: Delivered) -> bool:

@@ -53,8 +53,7 @@ class RuledStory(ClusterStory):
         super().__post_init__()
         self.starts: list[Start] = []
         done(self.disk.write_entries([Entry(regulated_entry(*QUEUE), b"1")]))
-        rules = Regulation(1, limit=self.limit()).to_bytes()
-        done(self.disk.cas([Cas(regulation_key(*QUEUE), None, rules)]))
+        done(self.disk.cas([Cas(regulation_key(*QUEUE), None, self.rules().to_bytes())]))
 
     def record_settings(self, shards: int) -> None:
         """Of each bucket several instances hold a part."""
@@ -71,8 +70,12 @@ class RuledStory(ClusterStory):
         await asyncio.sleep(0.001)
         return replied
 
+    def rules(self) -> Regulation:
+        """Of the queue."""
+        return Regulation(1, limit=self.limit())
+
     def limit(self) -> QueueLimit:
-        """Of the queue, by the seed."""
+        """Of the queue, or of each of its limit keys, by the seed."""
         raise NotImplementedError
 
     def start_instance(self, name: str) -> None:

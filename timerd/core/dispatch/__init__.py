@@ -12,6 +12,7 @@ from timerd.core.dispatch.grants import Grants, Loan, Want
 from timerd.core.dispatch.hand_count import DeliveryWatch, HandCount
 from timerd.core.dispatch.in_hand_gate import InHand, InHandGate
 from timerd.core.dispatch.interrupts import InterruptReason, Interrupts
+from timerd.core.dispatch.key_hands import KeyHands
 from timerd.core.dispatch.limits import Allowance, Credit, Limit, Limits, Slice
 from timerd.core.dispatch.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
 from timerd.core.dispatch.quantum import MOST_COUNTED, SOON_MS, Quantum
@@ -51,6 +52,7 @@ __all__ = [
     "Grants",
     "GuardedPlace",
     "HandCount",
+    "KeyHands",
     "HeldTokens",
     "Histogram",
     "InHand",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -16,10 +17,11 @@ _Owner = tuple[QueueKey, str]
 class KeyHand(HandCount):
     """Of one key. All that is counted here counts for the queue as well."""
 
-    def __init__(self, whole: HandCount, over: Callable[[], None]) -> None:
+    def __init__(self, whole: HandCount, over: Callable[[], None], brought: Callable[[], None]) -> None:
         super().__init__()
         self.whole = whole
         self._over = over
+        self._brought = brought
 
     def is_part_of(self, hand: HandCount) -> bool:
         return hand in (self, self.whole)
@@ -36,6 +38,7 @@ class KeyHand(HandCount):
         self.open += 1
         self.brought += 1
         self.whole.bring()
+        self._brought()
 
     def bring_less(self) -> None:
         self.brought -= 1
@@ -54,17 +57,23 @@ class KeyHands:
     def __init__(self, hand: Callable[[QueueKey], HandCount]) -> None:
         self._hand = hand
         self.queues: Collection[QueueKey] = ()
+        self._brought: Callable[[QueueKey, str], None] = lambda _, __: None
         self._hands: dict[_Owner, KeyHand] = {}
 
     def __len__(self) -> int:
         return len(self._hands)
+
+    def on_brought(self, told: Callable[[QueueKey, str], None]) -> None:
+        """`told` hears of keys of which a worker has brought something."""
+        self._brought = told
 
     def of(self, queue: QueueKey, limit_key: str) -> HandCount:
         """Of a key; it is forgotten when nothing of it is in hand."""
         owner = queue, limit_key
         found = self._hands.get(owner)
         if found is None:
-            found = self._hands[owner] = KeyHand(self._hand(queue), lambda: self._forget(owner))
+            over, brought = partial(self._forget, owner), lambda: self._brought(queue, limit_key)
+            found = self._hands[owner] = KeyHand(self._hand(queue), over, brought)
         elif not found.open:
             # Counts of queues are forgotten as well.
             found.whole = self._hand(queue)
@@ -73,6 +82,10 @@ class KeyHands:
     def counted(self, queue: QueueKey, limit_key: str) -> HandCount:
         """Of a key, or of a queue where that is empty."""
         return self.of(queue, limit_key) if limit_key else self._hand(queue)
+
+    def known(self, queue: QueueKey, limit_key: str) -> HandCount | None:
+        """As `of`; None: nothing of it is in hand."""
+        return self._hands.get((queue, limit_key))
 
     def open(self, queue: QueueKey, limit_key: str) -> int:
         """How many are in hand."""

@@ -18,10 +18,14 @@ from timerd.core.regulation.changing import (
     read_rules,
 )
 from timerd.core.regulation.holds import Holds, KeyHolds, labels_of
+from timerd.core.regulation.home_keeping import change_home, home_left_by, home_left_with, home_taken_by, read_home
 from timerd.core.regulation.keeping import change_keeping, left_by, left_with, read_keeping, taken_by
 from timerd.core.regulation.key_limits import RuleKeyLimits
+from timerd.core.regulation.key_permit_keeper import KeyPermitKeeper, KeysLeft
+from timerd.core.regulation.key_permits import BorrowedKeys, KeyInHand, KeysGrant, KeysStated, KeyStated
 from timerd.core.regulation.key_use import KeyUse
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.lent_limits import LentLimits
 from timerd.core.regulation.lent_rates import LentRates
 from timerd.core.regulation.limits import HeldBack, RuleLimits, Why
@@ -32,14 +36,28 @@ from timerd.core.regulation.shared_key_limits import KeyAtLimit, SharedKeyLimits
 from timerd.core.regulation.standstills import Standstills
 from timerd.core.regulation.token_keeper import AHEAD_MS, TokenKeeper
 from timerd.core.regulation.tokens import DrawnTokens, TokenGrant
-from timerd.model.keeping import LimitLabels
+from timerd.model.keeping import LimitedKey, LimitLabels
 
 __all__ = [
     "AdaptiveLimit",
     "AdaptiveLimits",
     "AllRules",
     "AHEAD_MS",
+    "BorrowedKeys",
     "BorrowedPermits",
+    "KeyInHand",
+    "KeyPermitKeeper",
+    "KeyStated",
+    "KeysGrant",
+    "KeysLeft",
+    "KeysStated",
+    "LentKeys",
+    "LimitedKey",
+    "change_home",
+    "home_left_by",
+    "home_left_with",
+    "home_taken_by",
+    "read_home",
     "DrawnTokens",
     "LentRates",
     "TokenGrant",

@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyRoom, LimitKeys
-from timerd.core.regulation.holds import KeyHolds
+from timerd.core.regulation.holds import KeyHolds, labels_of
 from timerd.core.regulation.key_rates import KeyRates
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
+from timerd.model.keeping import LimitedKey
 from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit
 
 UNBOUNDED = 1 << 30
@@ -35,13 +37,17 @@ class _KeysApplied(NamedTuple):
 
 
 class RuleKeyLimits:
-    """Of each queue by itself, on an instance that is alone; see SharedKeyLimits, which asks it."""
+    """Of each queue by itself; see SharedKeyLimits, which asks it. `lent`: where other instances send by these limits.
+    There no key has a share, for nobody counts what all have."""
 
-    def __init__(self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys) -> None:
+    def __init__(
+        self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys, lent: LentKeys | None = None
+    ) -> None:
         self._known = known
         self._machine = machine
         self._hands = machine.key_hands
         self._keys = keys
+        self._lent = lent
         self._held = KeyHolds()
         self._applied: dict[QueueKey, _KeysApplied] = {}
         self._rates = KeyRates()
@@ -52,7 +58,7 @@ class RuleKeyLimits:
     def share(self, queue: QueueKey) -> int:
         rules = self._known.of(queue)
         share = rules.keys.share if rules.keys is not None else DEFAULT_SHARE
-        if share >= 1:
+        if share >= 1 or self._lent is not None:
             return UNBOUNDED
         whole = rules.limit.max_in_hand if rules.limit is not None else 0
         if not whole:
@@ -80,6 +86,8 @@ class RuleKeyLimits:
         if limit.max_in_hand and (known_ms := self._doubt_ms(queue, now_ms)) > now_ms:
             return KeyRoom(0, known_ms)
         own = limit.max_in_hand - in_hand if limit.max_in_hand else UNBOUNDED
+        if self._lent is not None and limit.max_in_hand:
+            own = self._lent.free(LimitedKey(labels_of(queue, ""), limit_key)) - picked if limit_key else UNBOUNDED
         if min(own, shared) <= 0:
             return KeyRoom(0, math.inf, is_shared=own > 0)
         rate = self._rate(queue, limit_key, limit, now_ms)
@@ -128,7 +136,9 @@ class RuleKeyLimits:
         return applied
 
     def _doubt_ms(self, queue: QueueKey, now_ms: int) -> float:
-        return doubt_ms(self._machine, now_ms) if self._known.is_from_before(queue) else now_ms
+        """Where they are lent, the keeper hears of what workers bring."""
+        is_alone = self._lent is None and self._known.is_from_before(queue)
+        return doubt_ms(self._machine, now_ms) if is_alone else now_ms
 
     def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
         return self._rates.of((queue, limit_key), limit, now_ms, partial(self._is_known, queue, limit, now_ms))

@@ -101,4 +101,6 @@ class LentLimits:
         if rules.limit is not None:
             yield LimitLabels(queue.namespace, queue.queue, "")
         for name in rules.limits:
-            yield LimitLabels(queue.namespace, "", name)
+            # What each limit key has for itself is lent by another keeper.
+            if not self._known.is_keyed(LimitName(queue.namespace, name)):
+                yield LimitLabels(queue.namespace, "", name)

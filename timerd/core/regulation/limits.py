@@ -256,8 +256,8 @@ class RuleLimits:
             counts.append(own)
         for name in (LimitName(queue.namespace, each) for each in rules.limits):
             if self._known.is_keyed(name):
-                # Counted by SharedKeyLimits, where keys take turns and one instance counts: else nothing goes.
-                if self._lent is not None or rules.order == Order.EDF:
+                # Counted by SharedKeyLimits, where keys take turns: else nothing goes.
+                if rules.order == Order.EDF:
                     return None
                 self._named.pop(name, None)
             elif (count := self._made_named(name, now_ms)) is None:

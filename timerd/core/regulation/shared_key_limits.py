@@ -21,9 +21,11 @@ from timerd.core.regulation.key_limits import UNBOUNDED, RuleKeyLimits, doubt_ms
 from timerd.core.regulation.key_rates import KeyRates
 from timerd.core.regulation.key_use import KeyUses
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
+from timerd.model.keeping import LimitedKey, LimitLabels
 from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.model.regulations import QueueLimit
 
@@ -64,14 +66,25 @@ class _Listed(NamedTuple):
 
 
 class SharedKeyLimits:
-    """Implements core.fairness.KeyLimits, on an instance that is alone. `queues`: what each queue allows its keys."""
+    """Implements core.fairness.KeyLimits. `queues`: what each queue allows its keys. `lent`: where other instances send
+    by these limits."""
 
-    def __init__(self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys, queues: RuleKeyLimits) -> None:
+    def __init__(
+        self,
+        known: KnownRules,
+        machine: DeliveryMachine,
+        keys: LimitKeys,
+        queues: RuleKeyLimits,
+        lent: LentKeys | None = None,
+    ) -> None:
         self._known = known
         self._machine = machine
         self._hands = machine.key_hands
         self._keys = keys
         self._queues = queues
+        self.lent = lent
+        # Of which key it was asked last how many may go, when so many were about to be sent.
+        self._asked: tuple[QueueKey, str, int] | None = None
         self._held = KeyHolds()
         self._rates = KeyRates()
         self._limits: dict[LimitName, _KeyedLimit] = {}
@@ -91,6 +104,7 @@ class SharedKeyLimits:
 
     def room(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
         """Of several that allow nothing, the one that does so for longest says when to ask again."""
+        self._asked = queue, limit_key, picked
         rooms = [self._queues.room(queue, limit_key, picked, now_ms)]
         rooms += [self._room(each, limit_key, picked, now_ms) for each in self._by(queue, limit_key)]
         least = min(rooms, key=lambda room: room.tasks)
@@ -105,6 +119,8 @@ class SharedKeyLimits:
 
     def sent(self, queue: QueueKey, limit_key: str, tasks: int, now_ms: int) -> None:
         self._queues.sent(queue, limit_key, tasks, now_ms)
+        if self.lent is not None:
+            self.lent.used(queue, limit_key, tasks)
         for each in self._by(queue, limit_key):
             limit = each.limit(limit_key)
             if limit is not None and (rate := self._rate(each, limit_key, limit, now_ms)) is not None:
@@ -117,6 +133,16 @@ class SharedKeyLimits:
             # What is about to be sent of this queue is not in hand yet.
             if other == queue or self._hands.open(other, limit_key):
                 self._hands.of(other, limit_key).on_less = partial(self._less, queue.namespace, limit_key)
+        if self.lent is not None:
+            self._want(self.lent, queue, limit_key)
+
+    def granted(self, keys: Iterable[LimitedKey]) -> set[QueueKey]:
+        """More of them may be sent than before. Returns the queues that waited for it."""
+        opened: set[QueueKey] = set()
+        for owner in {(key.limit.namespace, key.limit_key) for key in keys}:
+            opened.update(self._waiting.get(owner, ()))
+            self._less(*owner)
+        return opened
 
     def hold(self, queue: QueueKey, limit: str, limit_key: str, until_ms: int, now_ms: int) -> bool:
         """Nothing of the key starts by the limit before that; without a name, of the queue. False: keys are not told
@@ -141,10 +167,11 @@ class SharedKeyLimits:
     def held_back(self, queue: QueueKey, limit_key: str, now_ms: int) -> list[HeldBack]:
         """By which limits of the key, and its share. None of them: it may send one more now."""
         own = self._queues.held_back(queue, limit_key, now_ms)
-        held = [own] if own is not None else []
+        held = [own] if own is not None and self._is_short(queue, limit_key, own.until_ms) else []
         if self._keys.has_turns(queue):
             for each in self._by(queue, limit_key):
-                if not (room := self._room(each, limit_key, 0, now_ms)).tasks:
+                room = self._room(each, limit_key, 0, now_ms)
+                if not room.tasks and self._is_short(queue, limit_key, room.next_ms):
                     is_held = self._held.until_ms(each.name, limit_key, now_ms) is not None
                     why = Why.KEY_THROTTLED if is_held else Why.KEY
                     held.append(HeldBack(room.next_ms, limit_key, why, each.name.limit))
@@ -161,6 +188,17 @@ class SharedKeyLimits:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _want(self, lent: LentKeys, queue: QueueKey, limit_key: str) -> None:
+        """Of each limit of which no more permits are here than are about to be used."""
+        picked = self._asked[2] if self._asked is not None and self._asked[:2] == (queue, limit_key) else 0
+        for key in lent.keys_of(queue, limit_key):
+            if lent.free(key) <= picked:
+                lent.want(key)
+
+    def _is_short(self, queue: QueueKey, limit_key: str, next_ms: float) -> bool:
+        """Where they are lent, none is here as long as nobody wants one."""
+        return self.lent is None or next_ms < math.inf or queue in self._waiting.get((queue.namespace, limit_key), ())
+
     def _room(self, by: _KeyedLimit, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
         if (until_ms := self._held.until_ms(by.name, limit_key, now_ms)) is not None:
             return KeyRoom(0, until_ms, limit=by.name.limit)
@@ -169,19 +207,25 @@ class SharedKeyLimits:
             return KeyRoom(UNBOUNDED, now_ms)
         room = UNBOUNDED
         if limit.max_in_hand:
-            is_from_before = self._known.was_there_before(by.name)
+            is_from_before = self.lent is None and self._known.was_there_before(by.name)
             if is_from_before and (known_ms := doubt_ms(self._machine, now_ms)) > now_ms:
                 return KeyRoom(0, known_ms, limit=by.name.limit)
-            room = limit.max_in_hand - picked - self._in_hand(by.name, limit_key)
+            room = self._free(by, limit_key, limit) - picked
         if room <= 0:
             return KeyRoom(0, math.inf, limit=by.name.limit)
         rate = self._rate(by, limit_key, limit, now_ms)
         free, next_ms = (room, now_ms) if rate is None else (min(room, rate.free(now_ms)), rate.next_ms(now_ms))
         return KeyRoom(free, next_ms, limit=by.name.limit)
 
+    def _free(self, by: _KeyedLimit, limit_key: str, limit: QueueLimit) -> int:
+        if self.lent is not None:
+            return self.lent.free(LimitedKey(LimitLabels(by.name.namespace, "", by.name.limit), limit_key))
+        return limit.max_in_hand - self._in_hand(by.name, limit_key)
+
     def _shut(self, by: _KeyedLimit, limit_key: str, now_ms: int) -> KeyRoom | None:
         room = self._room(by, limit_key, 0, now_ms)
-        return None if room.tasks else room
+        is_short = any(self._is_short(each, limit_key, room.next_ms) for each in self._known.listed_by(by.name))
+        return None if room.tasks or not is_short else room
 
     def _at_limit(self, by: _KeyedLimit, limit_key: str, room: KeyRoom, now_ms: int) -> KeyAtLimit:
         waiting = sum(self._keys.waiting(queue, limit_key) for queue in self._known.listed_by(by.name))

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from timerd.v1 import regulation_service_pb2 as timerd_dot_v1_dot_regulation__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/regulation_peer.proto\x12\x0etimerd.peer.v1\x1a\"timerd/v1/regulation_service.proto\"C\n\x10TellRulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\x0c\"\x13\n\x11TellRulesResponse\"B\n\x10TellLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x0c\"\x13\n\x11TellLimitResponse\";\n\tLentLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"l\n\tStatement\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x10\n\x08lease_ms\x18\x05 \x01(\x04\x12\x0c\n\x04want\x18\x06 \x01(\x04\"\x99\x01\n\rBorrowRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\x04\x12,\n\tstatement\x18\x05 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"U\n\x0e\x42orrowResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12$\n\x05grant\x18\x03 \x01(\x0b\x32\x15.timerd.peer.v1.Grant\"G\n\x05Grant\x12\x0f\n\x07permits\x18\x01 \x01(\x04\x12\x0c\n\x04most\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x10\n\x08lease_ms\x18\x04 \x01(\x04\"f\n\x0cStateRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06keeper\x18\x04 \x01(\t\"R\n\rStateResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12,\n\tstatement\x18\x02 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"d\n\x0b\x44rawRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04want\x18\x03 \x01(\x04\x12\x0f\n\x07hold_ms\x18\x04 \x01(\x04\"I\n\x0c\x44rawResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12)\n\x05grant\x18\x02 \x01(\x0b\x32\x1a.timerd.peer.v1.TokenGrant\"@\n\nTokenGrant\x12\x0e\n\x06tokens\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x66ter_ms\x18\x02 \x01(\x04\x12\x10\n\x08\x61gain_ms\x18\x03 \x01(\x04\"B\n\x0fListKeptRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\r\"H\n\x10ListKeptResponse\x12$\n\x04keys\x18\x01 \x03(\x0b\x32\x16.timerd.v1.OrderingKey\x12\x0e\n\x06halted\x18\x02 \x01(\x04\"[\n\x11\x46indBeforeRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x14\n\x0cordering_key\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"5\n\x12\x46indBeforeResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06halted\x18\x02 \x01(\x08\x32\xb1\x04\n\x15RegulationPeerService\x12P\n\tTellRules\x12 .timerd.peer.v1.TellRulesRequest\x1a!.timerd.peer.v1.TellRulesResponse\x12P\n\tTellLimit\x12 .timerd.peer.v1.TellLimitRequest\x1a!.timerd.peer.v1.TellLimitResponse\x12G\n\x06\x42orrow\x12\x1d.timerd.peer.v1.BorrowRequest\x1a\x1e.timerd.peer.v1.BorrowResponse\x12\x44\n\x05State\x12\x1c.timerd.peer.v1.StateRequest\x1a\x1d.timerd.peer.v1.StateResponse\x12\x41\n\x04\x44raw\x12\x1b.timerd.peer.v1.DrawRequest\x1a\x1c.timerd.peer.v1.DrawResponse\x12M\n\x08ListKept\x12\x1f.timerd.peer.v1.ListKeptRequest\x1a .timerd.peer.v1.ListKeptResponse\x12S\n\nFindBefore\x12!.timerd.peer.v1.FindBeforeRequest\x1a\".timerd.peer.v1.FindBeforeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$timerd/peer/v1/regulation_peer.proto\x12\x0etimerd.peer.v1\x1a\"timerd/v1/regulation_service.proto\"C\n\x10TellRulesRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05rules\x18\x03 \x01(\x0c\"\x13\n\x11TellRulesResponse\"B\n\x10TellLimitRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\x0c\"\x13\n\x11TellLimitResponse\";\n\tLentLimit\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\"l\n\tStatement\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x10\n\x08lease_ms\x18\x05 \x01(\x04\x12\x0c\n\x04want\x18\x06 \x01(\x04\"\x99\x01\n\rBorrowRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\x04\x12,\n\tstatement\x18\x05 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"U\n\x0e\x42orrowResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12$\n\x05grant\x18\x03 \x01(\x0b\x32\x15.timerd.peer.v1.Grant\"G\n\x05Grant\x12\x0f\n\x07permits\x18\x01 \x01(\x04\x12\x0c\n\x04most\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x10\n\x08lease_ms\x18\x04 \x01(\x04\"f\n\x0cStateRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06keeper\x18\x04 \x01(\t\"R\n\rStateResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12,\n\tstatement\x18\x02 \x01(\x0b\x32\x19.timerd.peer.v1.Statement\"y\n\x0cKeyStatement\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x11\n\tlimit_key\x18\x02 \x01(\t\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\r\n\x05moved\x18\x04 \x01(\x04\x12\x0c\n\x04want\x18\x05 \x01(\x04\"}\n\rKeysStatement\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\r\n\x05round\x18\x02 \x01(\x04\x12\x10\n\x08lease_ms\x18\x03 \x01(\x04\x12\r\n\x05whole\x18\x04 \x01(\x08\x12*\n\x04keys\x18\x05 \x03(\x0b\x32\x1c.timerd.peer.v1.KeyStatement\"\x85\x01\n\x11\x42orrowKeysRequest\x12\x0c\n\x04home\x18\x01 \x01(\r\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x13\n\x0bincarnation\x18\x03 \x01(\x04\x12\r\n\x05token\x18\x04 \x01(\x04\x12\x30\n\tstatement\x18\x05 \x01(\x0b\x32\x1d.timerd.peer.v1.KeysStatement\"]\n\x12\x42orrowKeysResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x04\x12(\n\x05grant\x18\x03 \x01(\x0b\x32\x19.timerd.peer.v1.KeysGrant\"t\n\x08KeyGrant\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x11\n\tlimit_key\x18\x02 \x01(\t\x12\x0f\n\x07permits\x18\x03 \x01(\x04\x12\x11\n\x04most\x18\x04 \x01(\x04H\x00\x88\x01\x01\x42\x07\n\x05_most\"T\n\tKeysGrant\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x10\n\x08lease_ms\x18\x02 \x01(\x04\x12&\n\x04keys\x18\x03 \x03(\x0b\x32\x18.timerd.peer.v1.KeyGrant\"N\n\x10StateKeysRequest\x12\x0c\n\x04home\x18\x01 \x01(\r\x12\r\n\x05token\x18\x02 \x01(\x04\x12\r\n\x05round\x18\x03 \x01(\x04\x12\x0e\n\x06keeper\x18\x04 \x01(\t\"Z\n\x11StateKeysResponse\x12\x13\n\x0bincarnation\x18\x01 \x01(\x04\x12\x30\n\tstatement\x18\x02 \x01(\x0b\x32\x1d.timerd.peer.v1.KeysStatement\"d\n\x0b\x44rawRequest\x12(\n\x05limit\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.LentLimit\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04want\x18\x03 \x01(\x04\x12\x0f\n\x07hold_ms\x18\x04 \x01(\x04\"I\n\x0c\x44rawResponse\x12\x0e\n\x06keeper\x18\x01 \x01(\t\x12)\n\x05grant\x18\x02 \x01(\x0b\x32\x1a.timerd.peer.v1.TokenGrant\"@\n\nTokenGrant\x12\x0e\n\x06tokens\x18\x01 \x01(\x04\x12\x10\n\x08\x61\x66ter_ms\x18\x02 \x01(\x04\x12\x10\n\x08\x61gain_ms\x18\x03 \x01(\x04\"B\n\x0fListKeptRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\r\n\x05limit\x18\x03 \x01(\r\"H\n\x10ListKeptResponse\x12$\n\x04keys\x18\x01 \x03(\x0b\x32\x16.timerd.v1.OrderingKey\x12\x0e\n\x06halted\x18\x02 \x01(\x04\"[\n\x11\x46indBeforeRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x14\n\x0cordering_key\x18\x03 \x01(\t\x12\x0e\n\x06\x64igest\x18\x04 \x01(\x0c\"5\n\x12\x46indBeforeResponse\x12\x0f\n\x07task_id\x18\x01 \x01(\t\x12\x0e\n\x06halted\x18\x02 \x01(\x08\x32\xd8\x05\n\x15RegulationPeerService\x12P\n\tTellRules\x12 .timerd.peer.v1.TellRulesRequest\x1a!.timerd.peer.v1.TellRulesResponse\x12P\n\tTellLimit\x12 .timerd.peer.v1.TellLimitRequest\x1a!.timerd.peer.v1.TellLimitResponse\x12G\n\x06\x42orrow\x12\x1d.timerd.peer.v1.BorrowRequest\x1a\x1e.timerd.peer.v1.BorrowResponse\x12\x44\n\x05State\x12\x1c.timerd.peer.v1.StateRequest\x1a\x1d.timerd.peer.v1.StateResponse\x12S\n\nBorrowKeys\x12!.timerd.peer.v1.BorrowKeysRequest\x1a\".timerd.peer.v1.BorrowKeysResponse\x12P\n\tStateKeys\x12 .timerd.peer.v1.StateKeysRequest\x1a!.timerd.peer.v1.StateKeysResponse\x12\x41\n\x04\x44raw\x12\x1b.timerd.peer.v1.DrawRequest\x1a\x1c.timerd.peer.v1.DrawResponse\x12M\n\x08ListKept\x12\x1f.timerd.peer.v1.ListKeptRequest\x1a .timerd.peer.v1.ListKeptResponse\x12S\n\nFindBefore\x12!.timerd.peer.v1.FindBeforeRequest\x1a\".timerd.peer.v1.FindBeforeResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -54,20 +54,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATEREQUEST']._serialized_end=860
   _globals['_STATERESPONSE']._serialized_start=862
   _globals['_STATERESPONSE']._serialized_end=944
-  _globals['_DRAWREQUEST']._serialized_start=946
-  _globals['_DRAWREQUEST']._serialized_end=1046
-  _globals['_DRAWRESPONSE']._serialized_start=1048
-  _globals['_DRAWRESPONSE']._serialized_end=1121
-  _globals['_TOKENGRANT']._serialized_start=1123
-  _globals['_TOKENGRANT']._serialized_end=1187
-  _globals['_LISTKEPTREQUEST']._serialized_start=1189
-  _globals['_LISTKEPTREQUEST']._serialized_end=1255
-  _globals['_LISTKEPTRESPONSE']._serialized_start=1257
-  _globals['_LISTKEPTRESPONSE']._serialized_end=1329
-  _globals['_FINDBEFOREREQUEST']._serialized_start=1331
-  _globals['_FINDBEFOREREQUEST']._serialized_end=1422
-  _globals['_FINDBEFORERESPONSE']._serialized_start=1424
-  _globals['_FINDBEFORERESPONSE']._serialized_end=1477
-  _globals['_REGULATIONPEERSERVICE']._serialized_start=1480
-  _globals['_REGULATIONPEERSERVICE']._serialized_end=2041
+  _globals['_KEYSTATEMENT']._serialized_start=946
+  _globals['_KEYSTATEMENT']._serialized_end=1067
+  _globals['_KEYSSTATEMENT']._serialized_start=1069
+  _globals['_KEYSSTATEMENT']._serialized_end=1194
+  _globals['_BORROWKEYSREQUEST']._serialized_start=1197
+  _globals['_BORROWKEYSREQUEST']._serialized_end=1330
+  _globals['_BORROWKEYSRESPONSE']._serialized_start=1332
+  _globals['_BORROWKEYSRESPONSE']._serialized_end=1425
+  _globals['_KEYGRANT']._serialized_start=1427
+  _globals['_KEYGRANT']._serialized_end=1543
+  _globals['_KEYSGRANT']._serialized_start=1545
+  _globals['_KEYSGRANT']._serialized_end=1629
+  _globals['_STATEKEYSREQUEST']._serialized_start=1631
+  _globals['_STATEKEYSREQUEST']._serialized_end=1709
+  _globals['_STATEKEYSRESPONSE']._serialized_start=1711
+  _globals['_STATEKEYSRESPONSE']._serialized_end=1801
+  _globals['_DRAWREQUEST']._serialized_start=1803
+  _globals['_DRAWREQUEST']._serialized_end=1903
+  _globals['_DRAWRESPONSE']._serialized_start=1905
+  _globals['_DRAWRESPONSE']._serialized_end=1978
+  _globals['_TOKENGRANT']._serialized_start=1980
+  _globals['_TOKENGRANT']._serialized_end=2044
+  _globals['_LISTKEPTREQUEST']._serialized_start=2046
+  _globals['_LISTKEPTREQUEST']._serialized_end=2112
+  _globals['_LISTKEPTRESPONSE']._serialized_start=2114
+  _globals['_LISTKEPTRESPONSE']._serialized_end=2186
+  _globals['_FINDBEFOREREQUEST']._serialized_start=2188
+  _globals['_FINDBEFOREREQUEST']._serialized_end=2279
+  _globals['_FINDBEFORERESPONSE']._serialized_start=2281
+  _globals['_FINDBEFORERESPONSE']._serialized_end=2334
+  _globals['_REGULATIONPEERSERVICE']._serialized_start=2337
+  _globals['_REGULATIONPEERSERVICE']._serialized_end=3065
 # @@protoc_insertion_point(module_scope)

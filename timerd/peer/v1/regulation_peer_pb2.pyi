@@ -117,6 +117,100 @@ class StateResponse(_message.Message):
     statement: Statement
     def __init__(self, incarnation: _Optional[int] = ..., statement: _Optional[_Union[Statement, _Mapping]] = ...) -> None: ...
 
+class KeyStatement(_message.Message):
+    __slots__ = ("limit", "limit_key", "permits", "moved", "want")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    PERMITS_FIELD_NUMBER: _ClassVar[int]
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    WANT_FIELD_NUMBER: _ClassVar[int]
+    limit: LentLimit
+    limit_key: str
+    permits: int
+    moved: int
+    want: int
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., limit_key: _Optional[str] = ..., permits: _Optional[int] = ..., moved: _Optional[int] = ..., want: _Optional[int] = ...) -> None: ...
+
+class KeysStatement(_message.Message):
+    __slots__ = ("sequence", "round", "lease_ms", "whole", "keys")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    round: int
+    lease_ms: int
+    whole: bool
+    keys: _containers.RepeatedCompositeFieldContainer[KeyStatement]
+    def __init__(self, sequence: _Optional[int] = ..., round: _Optional[int] = ..., lease_ms: _Optional[int] = ..., whole: bool = ..., keys: _Optional[_Iterable[_Union[KeyStatement, _Mapping]]] = ...) -> None: ...
+
+class BorrowKeysRequest(_message.Message):
+    __slots__ = ("home", "name", "incarnation", "token", "statement")
+    HOME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    home: int
+    name: str
+    incarnation: int
+    token: int
+    statement: KeysStatement
+    def __init__(self, home: _Optional[int] = ..., name: _Optional[str] = ..., incarnation: _Optional[int] = ..., token: _Optional[int] = ..., statement: _Optional[_Union[KeysStatement, _Mapping]] = ...) -> None: ...
+
+class BorrowKeysResponse(_message.Message):
+    __slots__ = ("keeper", "token", "grant")
+    KEEPER_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    keeper: str
+    token: int
+    grant: KeysGrant
+    def __init__(self, keeper: _Optional[str] = ..., token: _Optional[int] = ..., grant: _Optional[_Union[KeysGrant, _Mapping]] = ...) -> None: ...
+
+class KeyGrant(_message.Message):
+    __slots__ = ("limit", "limit_key", "permits", "most")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    PERMITS_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    limit: LentLimit
+    limit_key: str
+    permits: int
+    most: int
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., limit_key: _Optional[str] = ..., permits: _Optional[int] = ..., most: _Optional[int] = ...) -> None: ...
+
+class KeysGrant(_message.Message):
+    __slots__ = ("round", "lease_ms", "keys")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    lease_ms: int
+    keys: _containers.RepeatedCompositeFieldContainer[KeyGrant]
+    def __init__(self, round: _Optional[int] = ..., lease_ms: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[KeyGrant, _Mapping]]] = ...) -> None: ...
+
+class StateKeysRequest(_message.Message):
+    __slots__ = ("home", "token", "round", "keeper")
+    HOME_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    KEEPER_FIELD_NUMBER: _ClassVar[int]
+    home: int
+    token: int
+    round: int
+    keeper: str
+    def __init__(self, home: _Optional[int] = ..., token: _Optional[int] = ..., round: _Optional[int] = ..., keeper: _Optional[str] = ...) -> None: ...
+
+class StateKeysResponse(_message.Message):
+    __slots__ = ("incarnation", "statement")
+    INCARNATION_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    incarnation: int
+    statement: KeysStatement
+    def __init__(self, incarnation: _Optional[int] = ..., statement: _Optional[_Union[KeysStatement, _Mapping]] = ...) -> None: ...
+
 class DrawRequest(_message.Message):
     __slots__ = ("limit", "name", "want", "hold_ms")
     LIMIT_FIELD_NUMBER: _ClassVar[int]

@@ -54,6 +54,16 @@ class RegulationPeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.FromString,
                 _registered_method=True)
+        self.BorrowKeys = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/BorrowKeys',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowKeysRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowKeysResponse.FromString,
+                _registered_method=True)
+        self.StateKeys = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/StateKeys',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateKeysRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateKeysResponse.FromString,
+                _registered_method=True)
         self.Draw = channel.unary_unary(
                 '/timerd.peer.v1.RegulationPeerService/Draw',
                 request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.SerializeToString,
@@ -102,6 +112,20 @@ class RegulationPeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def BorrowKeys(self, request, context):
+        """As Borrow, of all limit keys of a home.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StateKeys(self, request, context):
+        """As State, of all limit keys of a home.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Draw(self, request, context):
         """Asks the keeper of a limit for tokens of its rate.
         """
@@ -145,6 +169,16 @@ def add_RegulationPeerServiceServicer_to_server(servicer, server):
                     servicer.State,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.SerializeToString,
+            ),
+            'BorrowKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.BorrowKeys,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowKeysRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowKeysResponse.SerializeToString,
+            ),
+            'StateKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.StateKeys,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateKeysRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateKeysResponse.SerializeToString,
             ),
             'Draw': grpc.unary_unary_rpc_method_handler(
                     servicer.Draw,
@@ -270,6 +304,60 @@ class RegulationPeerService(object):
             '/timerd.peer.v1.RegulationPeerService/State',
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def BorrowKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/BorrowKeys',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowKeysRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.BorrowKeysResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StateKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/StateKeys',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateKeysRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.StateKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

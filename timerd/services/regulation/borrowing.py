@@ -9,20 +9,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any
-
-import grpc
-import grpc.aio
 
 from timerd.core.regulation import LentLimits, LimitLabels, Stated
 from timerd.model.errors import NotUnderstood, StoreUnavailable, StoreUnknown
 from timerd.peer.v1 import regulation_peer_pb2 as pb
-from timerd.peer.v1.regulation_peer_pb2_grpc import RegulationPeerServiceStub
 from timerd.services.background import begin
 from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
-from timerd.services.peers.peers import DEADLINE_S, Peers
+from timerd.services.regulation.asking import Asking
 from timerd.services.regulation.keepers import UNKEPT, Keepers, place_of_keeper
 from timerd.services.regulation.permit_wire import (
     BorrowReply,
@@ -33,7 +28,6 @@ from timerd.services.regulation.permit_wire import (
     statement_in,
     statement_message,
 )
-from timerd.services.regulation.told import raise_if_ours
 
 log = logging.getLogger(__name__)
 # Who is asked may name another one, and that one is asked then.
@@ -49,14 +43,14 @@ class Borrowing:
     def __init__(
         self,
         lent: LentLimits,
-        peers: Peers,
+        asking: Asking,
         membership: Membership,
         runner: Performs,
         boot_ms: Callable[[], float],
         granted: Callable[[LimitLabels], None],
     ) -> None:
         self.lent = lent
-        self._peers = peers
+        self._asking = asking
         self._membership = membership
         self._boot_ms = boot_ms
         self._granted = granted
@@ -171,7 +165,7 @@ class Borrowing:
         request = pb.BorrowRequest(limit=limit_message(labels), name=me, incarnation=incarnation, token=token)
         if said is not None:
             request.statement.CopyFrom(statement_message(said))
-        response: pb.BorrowResponse | None = await self._peer(asked, "Borrow", request)
+        response: pb.BorrowResponse | None = await self._asking(asked, "Borrow", request)
         return None if response is None else reply_in(response)
 
     async def _ask_state(
@@ -182,20 +176,7 @@ class Borrowing:
             own = self._stated(labels, me, token, heard_round)
             return None if own is None else (self._membership.incarnation, own)
         request = pb.StateRequest(limit=limit_message(labels), token=token, round=heard_round, keeper=me)
-        response: pb.StateResponse | None = await self._peer(name, "State", request)
+        response: pb.StateResponse | None = await self._asking(name, "State", request)
         if response is None or not response.HasField("statement"):
             return None
         return response.incarnation, statement_in(response.statement)
-
-    async def _peer(self, name: str, method: str, request: Any) -> Any:  # noqa: ANN401 - each has its own
-        """None: no answer."""
-        address = self._membership.address_of(name)
-        if not address:
-            return None
-        stub: Any = RegulationPeerServiceStub(self._peers.channel(address))
-        try:
-            return await getattr(stub, method)(request, timeout=DEADLINE_S, metadata=self._peers.metadata)
-        except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
-            raise_if_ours(error)
-            log.info("%s did not answer %s: %s", name, method, error)
-            return None

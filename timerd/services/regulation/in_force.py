@@ -11,8 +11,10 @@ from timerd.core.regulation import (
     AdaptiveLimits,
     Breakers,
     KnownRules,
+    LentKeys,
     LentLimits,
     LentRates,
+    LimitedKey,
     RuleKeyLimits,
     RuleLimits,
     SharedKeyLimits,
@@ -24,8 +26,10 @@ from timerd.model.pushback import Pushback
 from timerd.services.dispatch.delivery import HoldsLimit
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
+from timerd.services.regulation.asking import Asking
 from timerd.services.regulation.borrowing import Borrowing
 from timerd.services.regulation.drawing import Drawing
+from timerd.services.regulation.key_borrowing import KeyBorrowing
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.told import RuleTelling
@@ -62,6 +66,7 @@ class RulesInForce:
         brought = machine.before.brought
         unplaced = lambda: len(brought.unplaced())  # noqa: E731 - a fact of the machine
         self.lent = None if is_single else LentLimits(self.known, machine.known_hand, unplaced, lease_ms)
+        self.lent_keys = None if is_single else LentKeys(self.known, machine.key_hands, unplaced, lease_ms)
         self.rates = None if is_single else LentRates(self.known, due, boot_ms)
         self.by_rules = RuleLimits(self.known, machine.known_hand, opened, brought.doubt_ms, self.lent, self.rates)
         self._machine = machine
@@ -76,24 +81,29 @@ class RulesInForce:
     def hold(self) -> HoldsLimit:
         return self.still.holds.hold if self.rates is None else partial(self._hold, self.rates)
 
-    def moved(self, queue: QueueKey, deliveries: int) -> None:
+    def moved(self, queue: QueueKey, limit_key: str, deliveries: int) -> None:
         """Another instance has them from now on."""
         if self.lent is not None:
             self.lent.moved(queue, deliveries)
+        if self.lent_keys is not None:
+            self.lent_keys.moved(queue, limit_key, deliveries)
 
     def regulating(self, scheduler: Scheduler, peers: Peers | None, now_ms: Callable[[], int]) -> Regulating:
         """Who reads the rules and changes them. `peers`: where there are other instances."""
         runner, membership = scheduler.procedures, scheduler.membership
         telling = RuleTelling(peers, membership, runner) if peers is not None else None
-        borrowing = drawing = None
-        if peers is not None and self.lent is not None and self.rates is not None:
-            granted = self.by_rules.granted
-            borrowing = Borrowing(self.lent, peers, membership, runner, self._boot_ms, granted)
+        keys = self._keys(scheduler.memory)
+        borrowing = drawing = key_borrowing = None
+        if peers is not None and self.lent is not None and self.rates is not None and self.lent_keys is not None:
+            granted, asking = self.by_rules.granted, Asking(peers, membership)
+            parts = membership, runner, self._boot_ms
+            borrowing = Borrowing(self.lent, asking, *parts, granted)
             drawing = Drawing(self.rates, borrowing.keepers, peers, membership, granted)
+            key_borrowing = KeyBorrowing(self.lent_keys, asking, *parts, partial(self._granted, keys))
         placing = Placing(self._machine.before.brought, scheduler.finder.owner_of, now_ms)
-        keys = self._keys(scheduler.memory) if peers is None else None
         by_deadlines = lambda queue, is_so: scheduler.memory.limit_keys.go_by_deadlines(queue, is_so=is_so)  # noqa: E731
-        rest = telling, self._opened, self._boot_ms, self.still, placing, keys, borrowing, drawing, by_deadlines
+        lends = borrowing, drawing, key_borrowing
+        rest = telling, self._opened, self._boot_ms, self.still, placing, keys, *lends, by_deadlines
         return Regulating(self.known, self.by_rules, runner, membership, *rest)
 
     def _hold(self, rates: LentRates, queue: QueueKey, limit_key: str, throttle: Pushback, now_ms: int) -> str:
@@ -101,12 +111,18 @@ class RulesInForce:
         if refusal := self.still.holds.hold(queue, limit_key, throttle, now_ms):
             return refusal
         labels = labels_of(queue, throttle.limit)
-        if self.by_rules.has_rate(labels):
+        # Not where it is a limit key that is held.
+        is_held = self.still.holds.held_until_ms(labels, now_ms) is not None
+        if is_held and self.by_rules.has_rate(labels):
             rates.hold(labels, throttle.after_ms)
         return ""
 
+    def _granted(self, keys: SharedKeyLimits, more: Collection[LimitedKey]) -> None:
+        if opened := keys.granted(more):
+            self._opened(opened)
+
     def _keys(self, memory: Memory) -> SharedKeyLimits:
-        of_queues = RuleKeyLimits(self.known, self._machine, memory.limit_keys)
-        keys = SharedKeyLimits(self.known, self._machine, memory.limit_keys, of_queues)
+        of_queues = RuleKeyLimits(self.known, self._machine, memory.limit_keys, self.lent_keys)
+        keys = SharedKeyLimits(self.known, self._machine, memory.limit_keys, of_queues, self.lent_keys)
         self.still.holds.holds_keys_by(keys.hold)
         return keys

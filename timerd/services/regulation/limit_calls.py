@@ -69,7 +69,9 @@ class LimitCalls:
         if not request.HasField("limit"):
             raise Invalid("The limit limits nothing: give max_in_hand, or a rate, or delete it.", "limit")
         limit, overrides = limit_of(request.limit), _overrides_of(request)
-        self._regulating.check_limits([limit], has_keys=request.keyed)
+        self._regulating.check_limits([limit], of_keys=request.keyed)
+        if overrides is not None:
+            self._regulating.check_key_rates([limit, *(own for _, own in overrides)], "limit.rate")
         self._verbs.now_ms()
 
         async def carry_out() -> wire.PutLimitResponse:

@@ -4,7 +4,8 @@ and changed for those who ask (rules Q1 and Q2 of docs/understand/protocol.md)."
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from timerd.core.regulation import (
     HeldBack,
@@ -29,11 +30,14 @@ from timerd.model.codec import (
     KEEPS_RESULTS,
     KEY_SHARDS,
     LENDS,
+    LENDS_KEYS,
     ON_END,
     PLACES,
     REGULATES,
     STALLS,
     known_by_all,
+    with_need,
+    without_need,
 )
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName, NamedLimit
@@ -44,6 +48,7 @@ from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
 from timerd.services.regulation.borrowing import Borrowing
 from timerd.services.regulation.drawing import Drawing
+from timerd.services.regulation.key_borrowing import KeyBorrowing
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.told import RuleTelling
 
@@ -65,8 +70,9 @@ _UNDERSTANDING = {
 class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
     `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted.
-    `borrowing`: of the permits of limits, `drawing`: of the tokens of their rates, where there are other instances.
-    `still`: what holds queues back beside their rules. `keys`: what their limit keys may do, where that is counted.
+    `borrowing`: of the permits of limits, `drawing`: of the tokens of their rates, `key_borrowing`: of the permits of
+    limit keys, where there are other instances.
+    `still`: what holds queues back beside their rules. `keys`: what their limit keys may do.
     `by_deadlines`: is told whether a queue goes by these."""
 
     def __init__(
@@ -83,6 +89,7 @@ class Regulating:
         keys: SharedKeyLimits | None = None,
         borrowing: Borrowing | None = None,
         drawing: Drawing | None = None,
+        key_borrowing: KeyBorrowing | None = None,
         by_deadlines: Callable[[QueueKey, bool], None] = lambda _, __: None,
     ) -> None:
         self.known = known
@@ -97,6 +104,7 @@ class Regulating:
         self.key_limits = keys
         self.borrowing = borrowing
         self.drawing = drawing
+        self.key_borrowing = key_borrowing
         self._by_deadlines = by_deadlines
         self._read_at_ms = -float("inf")
 
@@ -109,6 +117,8 @@ class Regulating:
             self._placing.begin()
         if self.borrowing is not None:
             self.borrowing.begin()
+        if self.key_borrowing is not None:
+            self.key_borrowing.begin()
         if self.drawing is not None:
             self.drawing.begin()
         await self.step()
@@ -130,6 +140,8 @@ class Regulating:
             self.drawing.step()
         if self.borrowing is not None and self.known.is_read:
             await surely(self.borrowing.step())
+        if self.key_borrowing is not None and self.known.is_read:
+            await surely(self.key_borrowing.step())
 
     async def leave(self) -> None:
         """This instance sends nothing more: others may send by its limits."""
@@ -137,6 +149,8 @@ class Regulating:
             self.drawing.leave()
         if self.borrowing is not None:
             await surely(self.borrowing.leave())
+        if self.key_borrowing is not None:
+            await surely(self.key_borrowing.leave())
 
     async def _read(self) -> None:
         life, began_ms = self.known.life, self._boot_ms()
@@ -225,18 +239,19 @@ class Regulating:
         kept = map(self.known.limit, names)
         return [each.limit for each in kept if each is not None and each.limit is not None]
 
-    def check_limits(self, limits: Sequence[QueueLimit], *, has_keys: bool = False) -> None:
-        """Of who changes limits, or lists them. Raises Precondition where nobody could keep to them."""
+    def check_limits(self, limits: Sequence[QueueLimit], *, of_keys: bool = False) -> None:
+        """Of who changes limits, or lists them. `of_keys`: also some that each limit key has for itself. Raises
+        Precondition where nobody could keep to them."""
         if self.others is None:
             return
-        if has_keys:
+        announced = self._membership.announced()
+        if of_keys and LENDS_KEYS not in known_by_all(announced):
             raise _not_in_cluster(
-                "Limits and shares of limit keys are counted by one instance, and this server is one of a cluster, "
-                "whose instances would each count for themselves: nothing was changed. Limit the queue instead, which "
-                "all instances keep to, or use a server on SQLite.",
+                f"Not every instance borrows what it sends by limits of limit keys: {_older(announced, LENDS_KEYS)} is "
+                "of an older release, and would count for itself. Upgrade it, then repeat the call; nothing was "
+                "changed.",
                 "keys",
             )
-        announced = self._membership.announced()
         if LENDS not in known_by_all(announced):
             raise _not_in_cluster(
                 f"Not every instance borrows what it sends by a limit: {_older(announced, LENDS)} is of an older "
@@ -249,6 +264,35 @@ class Regulating:
                 "release, and would count for itself. Upgrade it, or give max_in_hand alone; nothing was changed.",
                 "limit.rate",
             )
+
+    def check_key_rates(self, limits: Iterable[QueueLimit | None], field: str) -> None:
+        """Of who changes limits that each limit key has for itself. Raises Precondition."""
+        if self.others is not None and any(limit is not None and limit.rate for limit in limits):
+            raise _not_in_cluster(
+                "The rate of a limit key is counted by one instance, and this server is one of a cluster, whose "
+                "instances would each count for themselves: nothing was changed. Give each key max_in_hand alone, "
+                "which all instances keep to, or limit the rate of the queue.",
+                field,
+            )
+
+    def check_share(self, share: float) -> None:
+        """Raises Precondition."""
+        if self.others is not None and 0 < share < 1:
+            raise _not_in_cluster(
+                "The share of a limit key is counted by one instance, and this server is one of a cluster, whose "
+                "instances would each count for themselves: nothing was changed. Leave the share out, and give each "
+                "key a max_in_hand.",
+                "keys.share",
+            )
+
+    def fit_keys(self, rules: Regulation) -> Regulation:
+        """As they are to be stored: in a cluster no key has a share, and a release that counts by itself is to leave
+        the queue alone. Raises Precondition."""
+        if self.others is None or rules.keys is None:
+            return replace(rules, kept=without_need(rules.kept, LENDS_KEYS))
+        self.check_key_rates([rules.keys.limit, *(limit for _, limit in rules.keys.overrides)], "keys")
+        kept = with_need(rules.kept, LENDS_KEYS)
+        return replace(rules, keys=replace(rules.keys, share=1), kept=kept)
 
     def check_ordering(self, queue: QueueKey) -> None:
         """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""

@@ -125,14 +125,15 @@ class RegulationCalls:
         listed = [LimitName(queue.namespace, each) for each in listed_of(request.limits)]
         own = [QueueLimit(request.limit.max_in_hand, request.limit.rate)] if request.HasField("limit") else []
         if own or listed or request.HasField("keys"):
-            limits = own + self._regulating.limits_named(listed)
-            self._regulating.check_limits(limits, has_keys=request.HasField("keys"))
+            of_keys = request.HasField("keys") or any(map(self._regulating.known.is_keyed, listed))
+            self._regulating.check_limits(own + self._regulating.limits_named(listed), of_keys=of_keys)
+            self._regulating.check_share(request.keys.share)
         if request.HasField("adaptive"):
             self._regulating.check_releases(ADAPTS)
         self._verbs.now_ms()
 
         def decide(rules: Regulation) -> Regulation:
-            changed = change(rules)
+            changed = self._regulating.fit_keys(change(rules))
             self._limiting.check_order(queue.namespace, changed)
             if changed.on_failure is not rules.on_failure:
                 self._regulating.check_halting(queue, changed.on_failure, "ordering")

@@ -15,6 +15,7 @@ from timerd.peer.v1 import regulation_peer_pb2 as pb
 from timerd.services.engine.ordering import Ordering
 from timerd.services.peers.peer_service import admit
 from timerd.services.regulation.borrowing import Borrowing
+from timerd.services.regulation.key_borrowing import KeyBorrowing
 from timerd.services.regulation.key_calls import kept_here
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.transport.decoding import Received, decoder
@@ -39,6 +40,8 @@ class RegulationPeerService:
             "TellLimit": (self._tell_limit, pb.TellLimitRequest),
             "Borrow": (self._borrow, pb.BorrowRequest),
             "State": (self._state, pb.StateRequest),
+            "BorrowKeys": (self._borrow_keys, pb.BorrowKeysRequest),
+            "StateKeys": (self._state_keys, pb.StateKeysRequest),
             "Draw": (self._draw, pb.DrawRequest),
             "ListKept": (self._list_kept, pb.ListKeptRequest),
             "FindBefore": (self._find_before, pb.FindBeforeRequest),
@@ -53,6 +56,11 @@ class RegulationPeerService:
     def _borrowing(self) -> Borrowing:
         assert self._regulating.borrowing is not None, "an instance with others lends"
         return self._regulating.borrowing
+
+    @property
+    def _key_borrowing(self) -> KeyBorrowing:
+        assert self._regulating.key_borrowing is not None, "an instance with others lends"
+        return self._regulating.key_borrowing
 
     async def _tell_rules(self, received: Received[pb.TellRulesRequest], context: Context) -> pb.TellRulesResponse:
         await admit(context, self._token)
@@ -73,6 +81,14 @@ class RegulationPeerService:
     async def _state(self, received: Received[pb.StateRequest], context: Context) -> pb.StateResponse:
         await admit(context, self._token)
         return self._borrowing.state(received.message)
+
+    async def _borrow_keys(self, received: Received[pb.BorrowKeysRequest], context: Context) -> pb.BorrowKeysResponse:
+        await admit(context, self._token)
+        return await self._key_borrowing.borrow(received.message)
+
+    async def _state_keys(self, received: Received[pb.StateKeysRequest], context: Context) -> pb.StateKeysResponse:
+        await admit(context, self._token)
+        return self._key_borrowing.state(received.message)
 
     async def _draw(self, received: Received[pb.DrawRequest], context: Context) -> pb.DrawResponse:
         await admit(context, self._token)

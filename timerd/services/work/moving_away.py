@@ -16,15 +16,15 @@ from timerd.services.work.relay_service import RelayedWorker
 MOVE_ON_MS = 100
 
 
-# So many deliveries of the queue are another instance's from now on.
-Moved = Callable[[QueueKey, int], None]
+# So many deliveries of the queue and limit key are another instance's from now on.
+Moved = Callable[[QueueKey, str, int], None]
 
 
 def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Delivery, home: Home, moved: Moved) -> None:
     """`waiting`: delivery ids of what was sent from another partition, and whose rows were carried to this one."""
     for worker, taken in delivery.machine.move_away(partition, waiting):
         template = taken.rows.template_of(0)
-        moved(QueueKey(template.namespace, template.queue), len(taken))
+        moved(QueueKey(template.namespace, template.queue), template.limit_key, len(taken))
         sink = delivery.sink(worker)
         tokens = ack_tokens(taken, delivery.secret)
         if isinstance(sink, RelayedWorker):

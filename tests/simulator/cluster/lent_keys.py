@@ -1,0 +1,149 @@
+"""Histories of a cluster in which so many of each limit key of a queue are in hand at most, of all instances together.
+
+As `lent`: the checker of clusters judges them, and beside it each start (G20), also around faults: instances die, come
+and leave, and partitions move with what workers have. Of each key all is delivered at last.
+`python -m tests.simulator.cluster.lent_keys --seeds 1000`; `--seed 7` shows one as a trace, `--variant` breaks a rule.
+"""
+
+# ruff: noqa: ANN401 - it stands between parts of any kind
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from tests.simulator.asking import new_tasks
+from tests.simulator.checker import CLEAN_STOP_MS
+from tests.simulator.cluster.branches import watched_cluster
+from tests.simulator.cluster.forms import ClusterForm
+from tests.simulator.cluster.judge import STOP_MS
+from tests.simulator.cluster.lent import LentChecker, LentStory, most_of
+from tests.simulator.events import Wanted
+from tests.simulator.judge import Verdict, noted, sentences, trace_of
+from tests.simulator.keyed import limit_key_of
+from tests.simulator.repeats import Repeats
+from tests.simulator.sizes import sizes_of
+from tests.simulator.story import told
+from timerd.core.regulation import BorrowedKeys, KeyPermitKeeper
+from timerd.model.regulations import KeyRules, Regulation
+from timerd.services.engine.verbs import NewTasks
+
+
+class LentKeysStory(LentStory):
+    def rules(self) -> Regulation:
+        return Regulation(1, keys=KeyRules(self.limit(), share=1))
+
+    def tasks_of(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
+        tasks = super().tasks_of(request, names, wanted)
+        return replace(tasks, rows=new_tasks(request, names, wanted, limit_key_of).rows)
+
+
+class LentKeysChecker(LentChecker):
+    """`most`: of each key in hand."""
+
+    def _go_by_one(self, name: str, other: str) -> bool:
+        """A task without a key is no customer's."""
+        return bool(limit_key_of(name)) and limit_key_of(name) == limit_key_of(other)
+
+
+# -- broken rules ------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def lent_to_each() -> Iterator[None]:
+    """P1: what others have is not taken off."""
+    with patch.object(KeyPermitKeeper, "_free", lambda _, __, limit: limit):
+        yield
+
+
+@contextmanager
+def lends_at_once() -> Iterator[None]:
+    """P2: a new keeper does not ask what others have."""
+    with patch.object(KeyPermitKeeper, "unheard", lambda _: []):
+        yield
+
+
+@contextmanager
+def dead_have_nothing() -> Iterator[None]:
+    """P5: what an instance had that is gone is free at once."""
+
+    def gone(self: Any, name: str, *_: Any) -> None:
+        self._expected.pop(name, None)
+        self._borrowers.pop(name, None)
+
+    with patch.object(KeyPermitKeeper, "_gone", gone), patch.object(KeyPermitKeeper, "_take_unknown", lambda *_: None):
+        yield
+
+
+@contextmanager
+def few_to_a_new_keeper() -> Iterator[None]:
+    """L1: a new keeper hears what has changed only, and takes it for all."""
+
+    def begin(self: Any, token: int, *, of: Any = BorrowedKeys._begin) -> None:
+        was_told = self._is_told
+        of(self, token)
+        self._is_told = was_told
+
+    with (
+        patch.object(BorrowedKeys, "_begin", begin),
+        patch.object(
+            KeyPermitKeeper, "_is_taken", staticmethod(lambda known, said: known is None or said.seq > known.seq)
+        ),
+    ):
+        yield
+
+
+BROKEN: dict[str, Callable[[], AbstractContextManager[None]]] = {
+    "correct": nullcontext,
+    "lent-to-each": lent_to_each,
+    "lends-at-once": lends_at_once,
+    "dead-have-nothing": dead_have_nothing,
+    "few-to-a-new-keeper": few_to_a_new_keeper,
+}
+
+
+# -- histories ---------------------------------------------------------------------------------------------------------
+
+
+def judged_keys(seed: int, broken: str = "correct", *, traced: bool = False) -> Verdict:
+    """As judge.judged."""
+    with BROKEN[broken](), sizes_of(seed), watched_cluster(), noted() as errors:
+        story = told(LentKeysStory(seed, repeats=Repeats(seed)))
+    stop_ms = STOP_MS if story.shape is ClusterForm.OVERRUN else CLEAN_STOP_MS
+    checker = LentKeysChecker(most_of(seed), story.timing.ttl_ms, story.skew_ms, story.way_ms, stop_ms)
+    wrong = sorted([*checker.judge(story.events), *story.broken])
+    hits = Counter(starts=len(story.starts), judged=checker.judged)
+    trace = tuple(trace_of(story, wrong)) if traced else ()
+    found = tuple(sentences(story, wrong, errors))
+    return Verdict(seed, broken, found, len(story.events), hits, trace, ".cluster.lent_keys", once=False)
+
+
+def main() -> int:
+    """Judges histories, or shows one of them as a trace."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator.cluster.lent_keys", description=__doc__)
+    parser.add_argument("--seed", type=int, help="this one, as a trace")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=100, help="how many")
+    parser.add_argument("--variant", default="correct", choices=BROKEN, help="the rule that is broken")
+    given = parser.parse_args()
+    if given.seed is not None:
+        verdict = judged_keys(given.seed, given.variant, traced=True)
+        print("\n".join([*verdict.trace, *verdict.wrong]))
+        return len(verdict.wrong)
+    hits, wrong = Counter[str](), 0
+    for seed in range(given.first, given.first + given.seeds):
+        verdict = judged_keys(seed, given.variant)
+        hits, wrong = hits + verdict.hits, wrong + bool(verdict.wrong)
+        for sentence in verdict.wrong:
+            print(f"{verdict.replay}: {sentence}", flush=True)
+    print(f"{given.seeds} histories, {wrong} of them wrong; {hits['judged']} starts that took the last permit of a key")
+    return wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main() > 0)
