@@ -2,22 +2,25 @@
 
 A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. One of moves is their single
 requests one after the other, each behind its length: they go together as a RescheduleBatchRequest, and one by one to a
-server of an earlier release, and count once whichever way they come.
+server of an earlier release, and count once whichever way they come. One of chains has, behind its verb and its length,
+what a batch of each row would be: so each row counts once by itself, and what is left of them goes on as it is.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from timerd.outbox.rows import OutboxRow, RowVerb, SealedBatch
+from timerd.outbox.rows import CHAINS, OutboxRow, RowVerb, SealedBatch
 from timerd.outbox.template_options import options_of, template_of
 from timerd.sdk.values import ms_of_timestamp, timestamp_of_ms
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 _LENGTH = struct.Struct(">I")
+# Verb and length.
+_LINK = struct.Struct(">BI")
 
 
 def schedule_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
@@ -66,6 +69,42 @@ def moves_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> b
     return b"".join(parts)
 
 
+def chains_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
+    """`rows`: of each key in their order."""
+    links = (
+        (row.verb, REQUEST_OF[row.verb](f"{request_id}.{index}", made_ms, [row])) for index, row in enumerate(rows)
+    )
+    return _joined(links)
+
+
+def _joined(links: Iterable[tuple[int, bytes]]) -> bytes:
+    return b"".join(part for verb, data in links for part in (_LINK.pack(verb, len(data)), data))
+
+
+def links_in(batch: SealedBatch) -> list[SealedBatch]:
+    """The rows of a batch of chains as batches of one row each, whose bytes stay as they were sealed."""
+    links, at = [], 0
+    while at < len(batch.request):
+        verb, length = _LINK.unpack_from(batch.request, at)
+        at += _LINK.size
+        links.append(batch._replace(verb=verb, tasks=1, request=batch.request[at : at + length]))
+        at += length
+    return links
+
+
+def chains_of(links: Iterable[SealedBatch]) -> bytes:
+    """The request of some of a batch's links."""
+    return _joined((each.verb, each.request) for each in links)
+
+
+REQUEST_OF: Mapping[int, Callable[[str, int, Sequence[OutboxRow]], bytes]] = {
+    RowVerb.SCHEDULE: schedule_request,
+    RowVerb.CANCEL: cancel_request,
+    RowVerb.RESCHEDULE: moves_request,
+    CHAINS: chains_request,
+}
+
+
 def calls_in(request: bytes) -> list[bytes]:
     """The single requests of a batch of moves."""
     calls, at = [], 0
@@ -87,6 +126,8 @@ def moves_together(namespace: str, calls: Sequence[bytes]) -> bytes:
 
 def rows_in(batch: SealedBatch) -> list[OutboxRow]:
     """The rows again, without their ids."""
+    if batch.verb == CHAINS:
+        return [row for link in links_in(batch) for row in rows_in(link)]
     if batch.verb == RowVerb.SCHEDULE:
         return list(_scheduled(pb.ScheduleBatchRequest.FromString(batch.request)))
     if batch.verb == RowVerb.CANCEL:

@@ -45,13 +45,14 @@ class Next(Enum):
 @dataclass(slots=True)
 class SendOutcome:
     """`why`: what the server said last where it is not done. `left`: rows that wait, where the others are done. `shut`:
-    queues that take nothing in."""
+    queues that take nothing in. `links`: of chains, the requests of what is left, which goes on by the same bytes."""
 
     next: Next
     refused: list[RefusedRow] = field(default_factory=list)
     why: TimerdError | None = None
     left: list[OutboxRow] = field(default_factory=list)
     shut: frozenset[str] = frozenset()
+    links: list[SealedBatch] = field(default_factory=list)
 
 
 def kind_of(error: TimerdError, verb: int) -> Next:

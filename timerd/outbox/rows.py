@@ -14,6 +14,10 @@ class RowVerb(IntEnum):
     RESCHEDULE = 3
 
 
+# The verb of a sealed batch whose rows have a request each, those of a key one after the other.
+CHAINS = 4
+
+
 class OutboxRow(NamedTuple):
     """One wish of the application. `options`: JSON of the other fields of a template; what a verb has no use for is
     empty."""
