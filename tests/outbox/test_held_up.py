@@ -21,9 +21,9 @@ from timerd.outbox.held_up import HeldUp
 from timerd.outbox.opening import open_outbox
 from timerd.outbox.outcomes import Next, SendOutcome
 from timerd.outbox.ports import OutboxStore
-from timerd.outbox.relay import MOST_IN_HAND, Relay
+from timerd.outbox.relay import Relay
 from timerd.outbox.rows import OutboxRow, SealedBatch
-from timerd.outbox.sealing import NUMBER_STEP, LeftOut, batch_of
+from timerd.outbox.sealing import MOST_OF_KEY, NUMBER_STEP, LeftOut, batch_of
 from timerd.outbox.sending import GrpcSending
 from timerd.sdk.transport import ConnectOptions
 from timerd.sdk.values.errors import make_error
@@ -85,8 +85,8 @@ async def test_a_missing_role_holds_up_its_namespace_alone(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     at_ms = now_ms(server) + DAY_MS
-    # Each is a batch by itself, for they have one key: more of them than a relay has in hand.
-    rounds = 2 * MOST_IN_HAND
+    # More rows of one key than a batch has.
+    rounds = MOST_OF_KEY
     waiting: list[OutboxRow] = [
         each
         for n in range(rounds)

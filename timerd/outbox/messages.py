@@ -2,8 +2,8 @@
 
 A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. One of moves is their single
 requests one after the other, each behind its length: they go together as a RescheduleBatchRequest, and one by one to a
-server of an earlier release, and count once whichever way they come. One of chains has, behind its verb and its length,
-what a batch of each row would be: so each row counts once by itself, and what is left of them goes on as it is.
+server of an earlier release, and count once whichever way they come. One of chains is several batches, its links,
+each behind its verb, its number of rows and its length: each counts once by itself, and what is left goes on as it is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 _LENGTH = struct.Struct(">I")
-# Verb and length.
-_LINK = struct.Struct(">BI")
+# Verb, rows and length.
+_LINK = struct.Struct(">BII")
 
 
 def schedule_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
@@ -71,30 +71,40 @@ def moves_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> b
 
 def chains_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
     """`rows`: of each key in their order."""
-    links = (
-        (row.verb, REQUEST_OF[row.verb](f"{request_id}.{index}", made_ms, [row])) for index, row in enumerate(rows)
+    links = enumerate(_links_of(rows))
+    return joined(
+        [(each[0].verb, len(each), REQUEST_OF[each[0].verb](f"{request_id}.{n}", made_ms, each)) for n, each in links]
     )
-    return _joined(links)
 
 
-def _joined(links: Iterable[tuple[int, bytes]]) -> bytes:
-    return b"".join(part for verb, data in links for part in (_LINK.pack(verb, len(data)), data))
-
-
-def links_in(batch: SealedBatch) -> list[SealedBatch]:
-    """The rows of a batch of chains as batches of one row each, whose bytes stay as they were sealed."""
-    links, at = [], 0
-    while at < len(batch.request):
-        verb, length = _LINK.unpack_from(batch.request, at)
-        at += _LINK.size
-        links.append(batch._replace(verb=verb, tasks=1, request=batch.request[at : at + length]))
-        at += length
+def _links_of(rows: Sequence[OutboxRow]) -> list[list[OutboxRow]]:
+    """Each of one verb, and of each key one row: that which comes behind another one is in a later link."""
+    links: list[list[OutboxRow]] = []
+    behind: dict[str, int] = {}
+    for row in rows:
+        later = range(behind.get(row.key, 0), len(links))
+        place = next((each for each in later if links[each][0].verb == row.verb), len(links))
+        if place == len(links):
+            links.append([])
+        links[place].append(row)
+        behind[row.key] = place + 1
     return links
 
 
-def chains_of(links: Iterable[SealedBatch]) -> bytes:
-    """The request of some of a batch's links."""
-    return _joined((each.verb, each.request) for each in links)
+def joined(links: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """`links`: verb, number of rows, request."""
+    return b"".join(part for verb, rows, data in links for part in (_LINK.pack(verb, rows, len(data)), data))
+
+
+def links_in(batch: SealedBatch) -> list[SealedBatch]:
+    """As batches of their own, whose bytes stay as they were sealed."""
+    links, at = [], 0
+    while at < len(batch.request):
+        verb, rows, length = _LINK.unpack_from(batch.request, at)
+        at += _LINK.size
+        links.append(batch._replace(verb=verb, tasks=rows, request=batch.request[at : at + length]))
+        at += length
+    return links
 
 
 REQUEST_OF: Mapping[int, Callable[[str, int, Sequence[OutboxRow]], bytes]] = {

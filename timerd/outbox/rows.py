@@ -14,7 +14,7 @@ class RowVerb(IntEnum):
     RESCHEDULE = 3
 
 
-# The verb of a sealed batch whose rows have a request each, those of a key one after the other.
+# The verb of a sealed batch of several requests, of which those with a key in common go one after the other.
 CHAINS = 4
 
 

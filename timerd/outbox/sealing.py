@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from timerd.outbox.messages import REQUEST_OF, chains_of, rows_in
+from timerd.outbox.messages import REQUEST_OF, joined, rows_in
 from timerd.outbox.outcomes import SendOutcome
 from timerd.outbox.rows import CHAINS, OutboxRow, RefusedRow, SealedBatch
 from timerd.outbox.template_options import template_of
@@ -20,7 +20,7 @@ FEW_ROWS = 20
 MOST_BATCHES = 8
 # Room for the numbers of all batches that halving one makes: a tree of n rows has less than 2 n.
 NUMBER_STEP = 2 * MOST_ROWS
-# Of a key in one batch, whose rows go one after the other: a relay that takes it over begins with the first.
+# Of a key in one batch, in which its rows go one after the other: a relay that takes it over begins with the first.
 MOST_OF_KEY = 50
 # With its namespace: a key, or a queue.
 QualifiedName = tuple[str, str]
@@ -130,11 +130,21 @@ def is_clogged(rows: Sequence[OutboxRow], busy: Collection[QualifiedName]) -> bo
 
 def rest(outbox: str, batch: SealedBatch, made_ms: int, outcome: SendOutcome) -> SealedBatch:
     """Of a batch that was stored in part, what was not: right behind it, as a half of it would be. Of chains by the
-    same bytes, some of which may still be on their way (X6)."""
+    same bytes, some of which may still be on their way (X6), but for links of which it is known what was stored."""
+    no = batch.no + 1
     if batch.verb != CHAINS:
-        return batch_of(outbox, batch.no + 1, made_ms, outcome.left)
-    request, tasks = chains_of(outcome.links), len(outcome.links)
-    return batch._replace(no=batch.no + 1, made_ms=made_ms, tasks=tasks, request=request)
+        return batch_of(outbox, no, made_ms, outcome.left)
+    links = [
+        each if isinstance(each, SealedBatch) else _link(f"{outbox}.{no}.{n}", batch, made_ms, each)
+        for n, each in enumerate(outcome.links)
+    ]
+    request = joined((each.verb, each.tasks, each.request) for each in links)
+    return batch._replace(no=no, made_ms=made_ms, tasks=sum(each.tasks for each in links), request=request)
+
+
+def _link(request_id: str, batch: SealedBatch, made_ms: int, rows: Sequence[OutboxRow]) -> SealedBatch:
+    request = REQUEST_OF[rows[0].verb](request_id, made_ms, rows)
+    return batch._replace(verb=rows[0].verb, tasks=len(rows), request=request)
 
 
 def halves(outbox: str, no: int, made_ms: int, rows: Sequence[OutboxRow]) -> list[SealedBatch]:

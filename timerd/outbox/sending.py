@@ -32,8 +32,8 @@ _METHODS: dict[int, tuple[str, Any]] = {
 
 
 class GrpcSending:
-    """One channel; made within the event loop. Rows of chains go one by one, over a stream, and so do moves to a server
-    of an earlier release: for each of them a call is too dear. Raises InvalidTask for options that cannot be right."""
+    """One channel; made within the event loop. To a server of an earlier release moves go one by one, over a stream:
+    for each of them a call is too dear. Raises InvalidTask for options that cannot be right."""
 
     def __init__(self, options: ConnectOptions, timeout_s: float) -> None:
         connection = Connection(options)
@@ -50,7 +50,7 @@ class GrpcSending:
 
     async def send(self, batch: SealedBatch) -> SendOutcome:
         if batch.verb == CHAINS:
-            return await send_chains(batch, self._link)
+            return await send_chains(batch, self.send)
         is_move = batch.verb == RowVerb.RESCHEDULE
         try:
             response = await (self._moved(batch) if is_move else self._call(batch.verb, batch.request))
@@ -70,19 +70,6 @@ class GrpcSending:
             request = moves_together(batch.namespace, calls[at : at + MOVES_AT_ONCE])
             together.MergeFrom(await self._call(batch.verb, request))
         return together
-
-    async def _link(self, link: SealedBatch) -> SendOutcome:
-        """A batch of one row, over the stream."""
-        if link.verb == RowVerb.RESCHEDULE:
-            return await self._one_by_one(link)
-        asked = self._session.new_request()
-        is_cancel = link.verb == RowVerb.CANCEL
-        (asked.cancel if is_cancel else asked.schedule).MergeFromString(link.request)
-        try:
-            response = await self._session.call(asked)
-        except TimerdError as failed:
-            return of_whole(link, failed)
-        return of_cancels(link, response.cancel) if is_cancel else of_schedules(link, response.schedule)
 
     async def _one_by_one(self, batch: SealedBatch) -> SendOutcome:
         said = await asyncio.gather(*(self._move(each) for each in calls_in(batch.request)))
