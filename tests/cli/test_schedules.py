@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import grpc
 import pytest
 
 from tests.cli.conftest import Terminal
 from timerd.testing import Server
+from timerd.v1.schedule_service_pb2 import GetScheduleRequest
+from timerd.v1.schedule_service_pb2_grpc import ScheduleServiceStub
+from timerd.v1.task_pb2 import TaskTemplate
 
 DAILY = ("--queue", "mails", "--cron", "0 9 * * *", "--zone", "Europe/Berlin")
 
@@ -81,6 +85,78 @@ def test_what_is_open_and_how_the_last_ones_ended(terminal: Terminal, whole: Ser
     assert "CANCELLED" in terminal("get", task_id).out
 
 
+TASKS = {
+    "--priority": "3",
+    "--limit-key": "acme",
+    "--content-type": "text/plain",
+    "--expire-in": "2h",
+    "--soft-expire-in": "1h",
+    "--keep-result": "30m",
+    "--stall-timeout": "20s",
+    "--on-end": "ends",
+    "--max-attempts": "4",
+    "--backoff": "5s",
+    "--max-backoff": "1m",
+    "--attempt-timeout": "40s",
+    "--task-label": "team=a",
+}
+OPTIONS = {
+    "priority": 3,
+    "limit_key": "acme",
+    "content_type": "text/plain",
+    "expire_after": "2h",
+    "soft_expire_after": "1h",
+    "keep_result": "30m",
+    "stall_timeout": "20s",
+    "on_end": "ends",
+    "retry": {"max_attempts": 4, "initial_backoff": "5s", "max_backoff": "1m", "attempt_timeout": "40s"},
+    "labels": {"team": "a"},
+}
+
+
+def test_its_tasks_have_the_options_of_a_task(terminal: Terminal, whole: Server, tmp_path: Path) -> None:
+    """Named as those of `schedule`: the same by options and by a file."""
+    scheduled = terminal("schedule", "mails", "x", "--in", "1d", *_flat(TASKS, {"--task-label": "--label"}), "--json")
+    file = tmp_path / "schedules.jsonl"
+    file.write_text(json.dumps({"schedule_id": "filed", "queue": "mails", "cron": "0 9 * * *", "options": OPTIONS}))
+    assert terminal("schedules", "create", "--file", str(file)).code == 0
+    assert terminal("schedules", "create", "typed", *DAILY, *_flat(TASKS)).code == 0
+    triggered = [terminal("schedules", "trigger", each, "--json").json["task_id"] for each in ("typed", "filed")]
+    shown = [terminal("get", each, "--json").json for each in (scheduled.json["task_id"], *triggered)]
+    kept = ("priority", "limit_key", "content_type", "labels")
+    assert [{name: each[name] for name in kept} for each in shown] == [
+        {"priority": 3, "limit_key": "acme", "content_type": "text/plain", "labels": {"team": "a"}}
+    ] * 3
+    templates = [_template(whole, name) for name in ("typed", "filed")]
+    assert templates[0] == templates[1]
+    assert {"retry", "keep_result", "stall_timeout", "on_end", "expire_after"} <= {
+        field.name for field, _ in templates[0].ListFields()
+    }
+
+
+def _flat(options: dict[str, str], names: dict[str, str] | None = None) -> list[str]:
+    return [part for name, value in options.items() for part in ((names or {}).get(name, name), value)]
+
+
+def _template(whole: Server, name: str) -> TaskTemplate:
+    with grpc.insecure_channel(whole.address) as channel:
+        request = GetScheduleRequest(schedule_id=name)
+        return ScheduleServiceStub(channel).GetSchedule(request).schedule.template
+
+
+def test_wrong_options_of_tasks_in_a_file(terminal: Terminal, whole: Server, tmp_path: Path) -> None:
+    file = tmp_path / "schedules.jsonl"
+    for wrong, said in (
+        ({"prio": 1}, "options has 'prio', which is unknown"),
+        ([], "options is []: give an object"),
+        ({"retry": {"tries": 1}}, "options.retry has 'tries', which is unknown"),
+        ({"expire_after": "soon"}, "is not a span of time"),
+    ):
+        file.write_text(json.dumps({"schedule_id": "a", "queue": "q", "every": 60, "options": wrong}))
+        ran = terminal("schedules", "create", "--file", str(file))
+        assert (ran.code, said in ran.err) == (2, True)
+
+
 def test_a_file_of_schedules_is_created_line_by_line(terminal: Terminal, whole: Server, tmp_path: Path) -> None:
     file = tmp_path / "schedules.jsonl"
     lines = [
@@ -140,6 +216,9 @@ def test_a_backfill_is_begun_listed_and_cancelled(terminal: Terminal, whole: Ser
     skip = terminal("schedules", "backfill", "report", *span, "--overlap", "skip")
     assert skip.code == 2
     assert "would drop nearly all of its instants" in skip.err
+    unknown = terminal("schedules", "backfills", "other")
+    assert (unknown.code, "There is no schedule 'other'" in unknown.err) == (1, True)
+    terminal("schedules", "create", "other", *DAILY)
     assert "No backfills." in terminal("schedules", "backfills", "other").out
 
 

@@ -48,6 +48,8 @@ HOLDS = [
     "outbox",
     "outbox NCRASH=1 NOLD=2",
     "outbox SHUT NCRASH=0 NOLD=0",
+    "outbox CHAIN NCRASH=1",
+    "outbox CHAIN SHUT NCRASH=0 NOLD=0",
     "limits",
     "limits LIMIT=2",
     "limits CAPONLY LEAK",
@@ -140,6 +142,7 @@ BROKEN = [
     )),
     *(f"outbox {rule}" for rule in (
         "NOSEAL", "TWOSTEPS", "DONEFIRST", "OVERTAKE", "HELDKEY", "NOTIME", "VACUITY1", "VACUITY2", "VACUITY3",
+        "CHAIN NCRASH=0 SIDEBYSIDE", "CHAIN NCRASH=1 VACUITY5",
         "SHUT NCRASH=0 NOLD=0 SHUTFINAL", "SHUT NCRASH=0 NOLD=0 RESEAL", "SHUT NCRASH=0 NOLD=0 VACUITY4",
     )),
     *(f"limits {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAK", *BREAKS_THE_LIMIT)),

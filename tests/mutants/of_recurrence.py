@@ -73,8 +73,8 @@ MUTANTS = (
         name="jitter-beyond-the-next-one",
         guarantee="S4",
         file="timerd/core/recurrence/recurrence.py",
-        old="max(instant_ms, min(fire_at_ms, next_ms - 1))",
-        new="fire_at_ms",
+        old="None if next_ms is None else next_ms - 1 - instant_ms)",
+        new="None if next_ms is None else self.spec.jitter_ms)",
         breaks="an occurrence comes after the next one",
         tests=(
             "tests/core/recurrence/test_when.py::"

@@ -27,11 +27,18 @@ from timerd.outbox.opening import open_outbox
 _INSERT = "INSERT INTO timerd.outbox"
 _MANY = "FROM generate_series(1, $1::int) AS n"
 _AT = "now() + interval '30 days' + n * interval '1 ms'"
+FEW_KEYS = 100
 STATEMENTS: Mapping[str, str] = {
     "plain": f"{_INSERT} (queue, payload, fire_at) SELECT 'mails', '\\x0102'::bytea, {_AT} {_MANY}",
     "keyed": f"{_INSERT} (queue, payload, fire_at, key) SELECT 'mails', '\\x0102'::bytea, {_AT}, 'k' || n {_MANY}",
     "moves": f"{_INSERT} (verb, fire_at, key) SELECT 3, {_AT} + interval '1 day', 'k' || n {_MANY}",
     "cancels": f"{_INSERT} (verb, key) SELECT 2, 'k' || n {_MANY}",
+    # Few keys with many rows each, which are scheduled, moved and cancelled in turn.
+    "few keys": f"""{_INSERT} (verb, queue, payload, fire_at, key)
+        SELECT (ARRAY[1, 3, 2])[turn + 1], CASE turn WHEN 0 THEN 'mails' END,
+            CASE turn WHEN 0 THEN '\\x0102'::bytea END,
+            CASE WHEN turn < 2 THEN {_AT} + turn * interval '1 day' END, 'f' || n % {FEW_KEYS}
+        FROM (SELECT n, n / {FEW_KEYS} % 3 AS turn FROM generate_series(0, $1::int - 1) AS n) AS numbered ORDER BY n""",
 }
 PATIENCE_S = 900
 

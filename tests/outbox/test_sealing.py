@@ -7,13 +7,15 @@ from hypothesis import strategies as st
 
 from tests.outbox.made import FIRE_MS, cancel, move, numbered, schedule
 from timerd.outbox.low_mark import LOOK_S, LowMark
-from timerd.outbox.messages import rows_in
-from timerd.outbox.rows import OutboxRow, RowVerb
+from timerd.outbox.messages import links_in, rows_in
+from timerd.outbox.rows import CHAINS, OutboxRow, RowVerb
 from timerd.outbox.sealing import (
     MOST_BATCHES,
+    MOST_OF_KEY,
     MOST_ROWS,
     NUMBER_STEP,
     LeftOut,
+    anew,
     batch_of,
     chosen,
     halves,
@@ -47,7 +49,7 @@ def test_of_very_many_queues_the_first_ones_are_sealed() -> None:
 def test_a_row_waits_while_a_sealed_batch_has_its_key() -> None:
     rows = numbered([cancel("a"), cancel("b"), schedule(b"1", "a"), schedule(b"2", "c")])
     assert names(chosen(rows, {("default", "a")})) == [["b"], ["c"]]
-    assert names(chosen(rows, {("billing", "a")})) == [["a", "b"], ["c"]]
+    assert names(chosen(rows, {("billing", "a")})) == [["a", "a"], ["b"], ["c"]]
 
 
 def test_a_look_that_finds_only_rows_that_wait_goes_on_behind_them() -> None:
@@ -59,9 +61,32 @@ def test_a_look_that_finds_only_rows_that_wait_goes_on_behind_them() -> None:
 
 def test_rows_of_a_key_stay_in_their_order() -> None:
     rows = numbered([schedule(b"1", "a"), cancel("a"), schedule(b"2", "a"), cancel("b"), schedule(b"3", "b")])
-    assert names(chosen(rows)) == [["a"], ["b"]]
-    assert names(chosen(rows[1:])) == [["a", "b"]]
-    assert [row.verb for [row] in chosen(rows)] == [RowVerb.SCHEDULE, RowVerb.CANCEL]
+    [chains] = chosen(rows)
+    assert [(row.key, row.verb) for row in chains] == [("a", 1), ("a", 2), ("a", 1), ("b", 2), ("b", 1)]
+    assert names(chosen([*rows, cancel("c")])) == [["a", "a", "a", "b", "b"], ["c"]]
+
+
+def test_the_rows_of_a_key_are_a_chain_as_far_as_they_are_of_one_queue() -> None:
+    """A queue is shut as a whole, and a relay that takes chains over begins with their first rows."""
+    rows = numbered([schedule(b"1", "a"), cancel("a"), schedule(b"2", "a", queue="post"), cancel("a"), cancel("b")])
+    assert [[row.id for row in each] for each in chosen(rows)] == [[1, 2], [5]]
+    many = numbered([move("a", FIRE_MS + n) for n in range(MOST_OF_KEY + 5)])
+    assert chosen(many) == [many[:MOST_OF_KEY]]
+    two = numbered([cancel("a"), cancel("a"), cancel("b"), schedule(b"1", "b", queue="post"), cancel("b")])
+    assert [[row.id for row in each] for each in chosen(two)] == [[1, 2], [3, 4, 5]]
+
+
+def test_each_link_of_chains_has_a_request_of_its_own() -> None:
+    rows = [schedule(b"1", "a"), move("a", FIRE_MS), cancel("a"), schedule(b"2", "b")]
+    batch = batch_of(OUTBOX, 2000, NOW_MS, rows)
+    links = links_in(batch)
+    assert (batch.verb, batch.tasks, batch.is_ordered) == (CHAINS, 4, True)
+    assert [(each.verb, each.tasks) for each in links] == [(1, 2), (3, 1), (2, 1)]
+    assert [rows_in(each) for each in links] == [[rows[0], rows[3]], [rows[1]], [rows[2]]]
+    assert len({each.request for each in links}) == 3
+    again = anew(OUTBOX, batch, NOW_MS + 1)
+    assert (again.no, rows_in(again)) == (batch.no, rows_in(batch))
+    assert not {each.request for each in links_in(again)} & {each.request for each in links}
 
 
 def test_a_key_is_of_its_namespace() -> None:
@@ -83,10 +108,9 @@ def test_whatever_is_written_the_order_of_each_key_is_kept(rows: list[OutboxRow]
     while left:
         batches = chosen(left)
         batch = [row for rows in batches for row in rows]
-        keys = [row.key for row in batch if row.key]
+        keys = [{row.key for row in rows if row.key} for rows in batches]
         assert batches[0][0] == left[0]
-        assert all(len({row.verb for row in rows}) == 1 for rows in batches)
-        assert len(keys) == len(set(keys))
+        assert sum(map(len, keys)) == len(set().union(*keys))
         sent += batch
         left = [row for row in left if row not in batch]
     for key in "abc":
@@ -97,7 +121,11 @@ def test_whatever_is_written_the_order_of_each_key_is_kept(rows: list[OutboxRow]
 def test_a_batch_can_be_read_again(rows: list[OutboxRow]) -> None:
     for together in chosen(numbered(rows)):
         batch = batch_of(OUTBOX, NUMBER_STEP, NOW_MS, together)
-        assert rows_in(batch) == [row._replace(id=0) for row in together]
+        sealed_rows = [row._replace(id=0) for row in together]
+        assert sorted(rows_in(batch)) == sorted(sealed_rows)
+        for key in "abc":
+            of_key = [row for row in sealed_rows if row.key == key]
+            assert [row for row in rows_in(batch) if row.key == key] == of_key
         assert batch.is_ordered is any(row.key for row in together)
 
 

@@ -10,11 +10,12 @@ import pytest
 from tests.outbox.made import FIRE_MS, cancel, move, schedule
 from tests.outbox.mysql_server import MysqlServer
 from tests.outbox.shops import MysqlShop
-from timerd.outbox.messages import rows_in
+from timerd.outbox.messages import links_in, rows_in
 from timerd.outbox.opening import open_outbox
+from timerd.outbox.outcomes import Next, SendOutcome
 from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
-from timerd.outbox.sealing import MOST_ROWS, LeftOut
+from timerd.outbox.sealing import MOST_OF_KEY, MOST_ROWS, LeftOut
 
 LEASE_S = 60.0
 
@@ -40,9 +41,9 @@ async def test_what_is_sealed_is_out_of_the_outbox(outbox: OutboxStore) -> None:
 
 
 async def test_numbers_and_times_follow_the_rows(outbox: OutboxStore) -> None:
-    await outbox.put([schedule(b"1", "a"), move("a", FIRE_MS), cancel("a")])
     batches = list[SealedBatch]()
-    for _ in range(3):
+    for row in (schedule(b"1", "a"), move("a", FIRE_MS), cancel("a")):
+        await outbox.put([row])
         batches.append(await sealed(outbox))
         await outbox.done(batches[-1], [])
     assert [batch.verb for batch in batches] == [1, 3, 2]
@@ -99,7 +100,8 @@ async def test_rows_of_a_queue_are_left_with_what_comes_behind_them(outbox: Outb
     assert sorted(taken, key=str) == sorted(
         [("post", 1, "b"), ("", 2, "b"), ("", 2, "a"), ("post", 1, b"5"), ("", 2, "c")], key=str
     )
-    assert [row.payload for row in rows_in(await sealed(outbox))] == [b"1", b"2", b"4"]
+    batches, _ = await outbox.seal("one", LEASE_S)
+    assert [[row.payload for row in rows_in(each)] for each in batches] == [[b"1", b""], [b"2", b"4"]]
 
 
 async def test_many_rows_that_wait_are_looked_past(outbox: OutboxStore) -> None:
@@ -108,7 +110,7 @@ async def test_many_rows_that_wait_are_looked_past(outbox: OutboxStore) -> None:
     await outbox.put([*(move("a", FIRE_MS + n) for n in range(MOST_ROWS + 5)), schedule(b"2", "b")])
     assert [row.key for row in rows_in(await sealed(outbox))] == ["b"]
     await outbox.done(first, [])
-    assert [row.fire_at_ms for row in rows_in(await sealed(outbox))] == [FIRE_MS]
+    assert [row.fire_at_ms for row in rows_in(await sealed(outbox))] == [FIRE_MS + n for n in range(MOST_OF_KEY)]
 
 
 async def test_what_holds_a_batch_up_is_noted(outbox: OutboxStore) -> None:
@@ -122,12 +124,24 @@ async def test_the_rest_of_a_batch_stands_in_its_place(outbox: OutboxStore) -> N
     batch = await sealed(outbox)
     rows = rows_in(batch)
     refused = RefusedRow(rows[0], "The key 'k0' is taken.", "KEY_TAKEN")
-    [rest] = await outbox.rest(batch, [refused], rows[2:], "one", LEASE_S)
-    assert await outbox.rest(batch, [refused], rows[2:], "two", LEASE_S) == []
+    outcome = SendOutcome(Next.REST, [refused], left=rows[2:])
+    [rest] = await outbox.rest(batch, outcome, "one", LEASE_S)
+    assert await outbox.rest(batch, outcome, "two", LEASE_S) == []
     assert (await numbers(outbox), rows_in(rest)) == ([batch.no + 1], rows[2:])
     assert [each.refused for each in await outbox.refused(10)] == [refused]
     await outbox.put([cancel("k0"), cancel("k2")])
     assert [row.key for row in rows_in(await sealed(outbox))] == ["k0"]
+
+
+async def test_the_rest_of_chains_goes_on_by_the_same_bytes(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", "a"), move("a", FIRE_MS), cancel("b"), cancel("a"), schedule(b"2", "b")])
+    chains = await sealed(outbox)
+    links = links_in(chains)
+    outcome = SendOutcome(Next.REST, left=[row for link in links[1:] for row in rows_in(link)], links=links[1:])
+    [rest] = await outbox.rest(chains, outcome, "one", LEASE_S)
+    assert (rest.no, rest.tasks, rest.is_ordered) == (chains.no + 1, 4, True)
+    assert [each.request for each in links_in(rest)] == [each.request for each in links[1:]]
+    assert rest in await outbox.take_over("one", LEASE_S, [])
 
 
 async def test_a_batch_is_found_when_its_lease_is_over(outbox: OutboxStore) -> None:
@@ -271,9 +285,7 @@ async def test_a_row_that_was_committed_late_comes_before_what_saw_it(postgres_u
         assert [row.payload for row in rows_in(await sealed(outbox))] == [b"other"]
     await quick.execute("SELECT timerd.cancel('a')")
     first = await sealed(outbox)
-    assert [row.payload for row in rows_in(first)] == [b"first"]
-    await outbox.done(first, [])
-    assert (await sealed(outbox)).verb == 2
+    assert [(row.verb, row.payload) for row in rows_in(first)] == [(1, b"first"), (2, b"")]
     for each in (slow, quick):
         await each.close()
     await outbox.close()
@@ -309,9 +321,7 @@ async def test_a_row_that_mysql_commits_late_comes_before_what_saw_it(mysql_url:
     async with quick.transaction():
         await quick.run("INSERT INTO timerd_outbox (verb, `key`) VALUES (2, 'a')")
     first = await sealed(outbox)
-    assert [row.payload for row in rows_in(first)] == [b"first"]
-    await outbox.done(first, [])
-    assert (await sealed(outbox)).verb == 2
+    assert [(row.verb, row.payload) for row in rows_in(first)] == [(1, b"first"), (2, b"")]
     for each in (slow, quick):
         await each.close()
     await outbox.close()

@@ -38,6 +38,9 @@ from timerd.model.schedules import Definition, Schedule, ScheduleState
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus, Found, MarkKind
 
+# Of a thousand that wait one begins every ten seconds.
+LATEST_MS = END_MS + 10_000_000
+
 
 class UntilTheEnd(Periods):
     """There is no instant behind it that would look at what waits."""
@@ -63,8 +66,9 @@ class OverlapHistory(History):
 
     @property
     def rest_ms(self) -> int:
-        """What waits is looked at every ten seconds."""
-        return END_MS + 250_000
+        """What waits is looked at every ten seconds. As long as one of it ends, the next one has its time."""
+        last_ms = max(self.durable_ms.values(), default=0)
+        return max(END_MS + 250_000, min(last_ms + 60_000, LATEST_MS))
 
     def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
         return UntilTheEnd(self.every_ms[int(it.payload)])

@@ -82,6 +82,8 @@ async def test_a_cancel_ends_it_and_what_had_not_started_never_comes(story: Stor
     assert len(backfilled(story)) == 21
     assert await story.schedules.cancel_backfill("minutely", "first", request_id="once") == ended
     assert [each async for each in story.schedules.list_backfills("minutely")] == [ended]
+    await story.schedules.delete("minutely")
+    assert [each async for each in story.schedules.list_backfills("minutely")] == [ended]
 
 
 async def test_a_schedule_that_is_deleted_takes_its_backfills_with_it(story: Story) -> None:
@@ -179,3 +181,10 @@ async def test_calls_that_do_not_fit_are_refused(story: Story) -> None:
         await story.schedules.get_backfill("daily", "first")
     with pytest.raises(NotFound, match="has no backfill"):
         await story.schedules.cancel_backfill("daily", "first")
+
+
+async def test_backfills_of_a_schedule_that_is_not_there_are_not_found(story: Story) -> None:
+    with pytest.raises(NotFound, match="no schedule 'minutely'"):
+        [each async for each in story.schedules.list_backfills("minutely")]
+    await story.schedules.create("minutely", queue="reports", cron="* * * * *")
+    assert [each async for each in story.schedules.list_backfills("minutely")] == []

@@ -83,6 +83,12 @@ def test_no_two_are_open_at_once_whoever_is_late_and_stands_still(policy: Overla
             played_apart(seed, policy, **{**LATE_APART, **settings})
 
 
+def test_a_history_goes_on_as_long_as_something_drains() -> None:
+    """Some wait when the last instant is over, and one of them begins every ten seconds."""
+    with variant("") as settings:
+        played_apart(727, Overlap.BUFFER_ALL, **{**PROFILES["full"], **settings})
+
+
 @pytest.mark.parametrize("name", OVERLAP_VARIANTS)
 def test_a_broken_rule_of_overlaps_is_found(name: str) -> None:
     begin = APART_FOUND_AT.get(name, 0)

@@ -9,7 +9,7 @@ from tests.schedules.story import START, Story
 
 async def test_it_has_the_jitter_that_comes(story: Story) -> None:
     await story.work()
-    # Longer than the gap: what is drawn beyond the next instant comes just before it.
+    # Longer than the gap, from which it is drawn then.
     await story.schedules.create("often", queue="reports", every=60, jitter=100)
     foreseen = await story.schedules.preview("often", count=5)
     assert [each.fire_time for each in foreseen] == [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -157,6 +158,23 @@ async def test_it_is_done_after_its_number_of_tasks(story: Story) -> None:
     assert len(story.came) == 3
     done = await story.schedules.get("thrice")
     assert (done.state, done.created) == (ScheduleState.DONE, 3)
+
+
+@pytest.mark.parametrize("last", [{"max_count": 3}, {"end": START + timedelta(seconds=31)}])
+async def test_it_is_not_done_before_its_last_task_was_to_fire(story: Story, last: dict[str, Any]) -> None:
+    """Its tasks are written ahead."""
+    await story.work()
+    await story.schedules.create("thrice", queue="reports", every=10, **last)
+    await story.server.advance(seconds=1)
+    for come in (1, 2, 3):
+        coming = await story.schedules.get("thrice")
+        assert [each.state async for each in story.schedules.list()] == [coming.state] == [ScheduleState.ACTIVE]
+        assert len(coming.upcoming) == 4 - come
+        await story.server.advance(seconds=10)
+        assert len(story.came) == come
+    done = await story.schedules.get("thrice")
+    assert (done.state, done.upcoming, len(story.came)) == (ScheduleState.DONE, (), 3)
+    assert [each.state async for each in story.schedules.list(states=[ScheduleState.DONE])] == [ScheduleState.DONE]
 
 
 @pytest.mark.parametrize("last", ["of as many as there may be", "of its times"])

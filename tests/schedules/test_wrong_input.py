@@ -9,6 +9,7 @@ import pytest
 
 from tests.schedules.story import START, Story
 from timerd.client import Aborted, AlreadyExists, InvalidTask, NewSchedule, TaskOptions
+from timerd.services.schedules import spec_wire
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -123,6 +124,8 @@ async def test_a_repeat_of_a_pause_is_answered_when_it_is_over(story: Story) -> 
     [
         ({"every": 0.5}, "spec.parts[0].every.period"),
         ({"cron": "61 * * * *"}, "spec.parts[0].cron"),
+        ({"cron": "*/90 * * * *"}, "spec.parts[0].cron"),
+        ({"every": 60, "exclude_cron": "* */48 * * *"}, "spec.exclude[0].part.cron"),
         ({"rrule": "FREQ=NEVER"}, "spec.parts[0].rrule"),
         ({"every": 60, "jitter": timedelta(days=400)}, "spec.jitter"),
         ({"every": 60, "start": START + timedelta(1), "end": START}, "spec.end_time"),
@@ -133,3 +136,16 @@ async def test_a_repeat_of_a_pause_is_answered_when_it_is_over(story: Story) -> 
 async def test_a_field_has_the_name_that_callers_know(story: Story, wrong: dict[str, Any], field: str) -> None:
     error = await refused(story.schedules.create("a", queue="reports", **wrong))
     assert error.field == field
+
+
+async def test_a_step_that_earlier_releases_took_goes_on(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr(spec_wire, "refuse_long_steps", lambda *_: None)
+        await story.schedules.create("a", queue="reports", cron="*/90 * * * *")
+    await story.work()
+    changed = await story.schedules.update("a", payload="new")
+    assert (changed.when, len(changed.upcoming)) == ("*/90 * * * *", 10)
+    await story.server.restart()
+    await story.server.advance(hours=2)
+    assert len(story.came) == 2
+    assert "give a step from 1 to 60" in str(await refused(story.schedules.update("a", cron="*/90 * * * *")))

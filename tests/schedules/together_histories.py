@@ -72,11 +72,6 @@ class Member(History):
 class ApartMember(Member, OverlapHistory):
     """One whose occurrences must not run beside each other."""
 
-    @property
-    def rest_ms(self) -> int:
-        """Of all that may wait, one begins every ten seconds."""
-        return super().rest_ms + (400_000 if self.overlap is Overlap.BUFFER_ALL else 0)
-
 
 @dataclass(eq=False)
 class Part:
@@ -124,8 +119,7 @@ class TogetherHistory:
         self.stops = 0
         for member in self.all:
             member.crashes = member.repeats = member.changes = 0
-        rest_ms = max(each.rest_ms for each in self.all)
-        while any(each.now_ms < rest_ms or each.processes or each._due_ticks() for each in self.all):
+        while self._goes_on():
             self._take_together()
             self._end_parts()
             for member in self.all:
@@ -133,6 +127,10 @@ class TogetherHistory:
             self._at_one_time()
         for member in self.all:
             member._check()
+
+    def _goes_on(self) -> bool:
+        rest_ms = max(each.rest_ms for each in self.all)
+        return any(each.now_ms < rest_ms or each.processes or each._due_ticks() for each in self.all)
 
     def _create(self, member: History) -> None:
         member._call(lambda: changes.create(member.name, "create", member.definition(1), member.world))

@@ -41,15 +41,8 @@ TokenFile = Annotated[
         "--token-file", metavar="FILE", envvar="TIMERD_TOKEN_FILE", help="Holds this client's token; or TIMERD_TOKEN."
     ),
 ]
-SoftExpireIn = Annotated[str | None, typer.Option(metavar="SPAN", help="Marked late so long after its time.")]
 OnConflict = Annotated[
     str, typer.Option(help="When the key is in use: keep the old task, replace it, or reject this one.")
-]
-KeepResult = Annotated[
-    str | None, typer.Option(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")
-]
-StallTimeout = Annotated[
-    str | None, typer.Option(metavar="SPAN", help="An attempt that says no progress so long has failed.")
 ]
 Timeout = Annotated[str, _connection("--timeout", metavar="SPAN", help="How long to wait for an answer.")]
 ConfigFile = Annotated[

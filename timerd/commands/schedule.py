@@ -8,22 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from timerd.commands import options
+from timerd.commands import options, task_options
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
 from timerd.commands.output import OutputRecord, payload_fields, payload_shown
-from timerd.commands.times import iso_of, parse_due, parse_span, shown, shown_span
+from timerd.commands.times import iso_of, parse_due, shown, shown_span
 from timerd.model.counted import counted
 
 if TYPE_CHECKING:
     from timerd.client import Task, TimerdError
 
 _POLICIES = ("keep", "replace", "reject")
-_RETRY = "Retry"
-AttemptTimeout = Annotated[
-    str | None, typer.Option(metavar="SPAN", help="How long one attempt may take.", rich_help_panel=_RETRY)
-]
 
 
 async def schedule(
@@ -36,25 +32,19 @@ async def schedule(
     key: Annotated[str | None, typer.Option(help="A name of your own, unique in the namespace.")] = None,
     on_conflict: options.OnConflict = "reject",
     ordering_key: Annotated[str, typer.Option(help="Tasks with the same one start one at a time, in order.")] = "",
-    limit_key: Annotated[str, typer.Option(help="Whose task it is: those of a queue take turns by these.")] = "",
+    limit_key: task_options.LimitKey = "",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")] = None,
-    priority: Annotated[int, typer.Option(min=0, max=10, help="A level is worth 64 s of waiting among due tasks.")] = 0,
-    content_type: Annotated[str, typer.Option(help="Handed to the worker, for example application/json.")] = "",
-    expire_in: Annotated[str | None, typer.Option(metavar="SPAN", help="Not delivered so long after its time.")] = None,
-    soft_expire_in: options.SoftExpireIn = None,
-    keep_result: options.KeepResult = None,
-    stall_timeout: options.StallTimeout = None,
-    on_end: Annotated[str, typer.Option(metavar="QUEUE", help="A task is inserted there when it ends.")] = "",
-    max_attempts: Annotated[
-        int, typer.Option(min=0, help="Deliveries in all; 0 = the server's default (20).", rich_help_panel=_RETRY)
-    ] = 0,
-    backoff: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Wait before the second attempt.", rich_help_panel=_RETRY)
-    ] = None,
-    max_backoff: Annotated[
-        str | None, typer.Option(metavar="SPAN", help="Longest wait between attempts.", rich_help_panel=_RETRY)
-    ] = None,
-    attempt_timeout: AttemptTimeout = None,
+    priority: task_options.Priority = 0,
+    content_type: task_options.ContentType = "",
+    expire_in: task_options.ExpireIn = None,
+    soft_expire_in: task_options.SoftExpireIn = None,
+    keep_result: task_options.KeepResult = None,
+    stall_timeout: task_options.StallTimeout = None,
+    on_end: task_options.OnEnd = "",
+    max_attempts: task_options.MaxAttempts = 0,
+    backoff: task_options.FirstBackoff = None,
+    max_backoff: task_options.MaxBackoff = None,
+    attempt_timeout: task_options.AttemptTimeout = None,
 ) -> None:
     """Schedule a task: it is safe on disk when this command ends.
 
@@ -67,14 +57,18 @@ async def schedule(
         raise WrongInput(f"--on-conflict is {on_conflict!r}: allowed are keep, replace and reject.")
     shared: dict[str, Any] = {
         "labels": options.parse_labels(label),
-        "priority": priority,
-        "content_type": content_type,
-        **{"ordering_key": ordering_key, "limit_key": limit_key, "on_end": on_end},
-        "retry": _retry(max_attempts, backoff, max_backoff, attempt_timeout),
-        "expire_after": _lifetime("--expire-in", expire_in),
-        "soft_expire_after": _lifetime("--soft-expire-in", soft_expire_in),
-        "keep_result": _lifetime("--keep-result", keep_result),
-        "stall_timeout": _lifetime("--stall-timeout", stall_timeout),
+        "ordering_key": ordering_key,
+        **task_options.task_options(
+            limit_key=limit_key,
+            priority=priority,
+            content_type=content_type,
+            expire_in=expire_in,
+            soft_expire_in=soft_expire_in,
+            keep_result=keep_result,
+            stall_timeout=stall_timeout,
+            on_end=on_end,
+            retry=task_options.retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
+        ),
     }
     if file is not None:
         if payload is not None or key is not None:
@@ -97,7 +91,7 @@ async def call_handler(
 
     timerd call sums '[1, 2]' --for 5s
     """
-    timeout, data = _lifetime("--for", most), await _payload(payload)
+    timeout, data = task_options.lifetime("--for", most), await _payload(payload)
     assert timeout is not None
     client = await call.connect()
     call.bar.begin("waiting")
@@ -110,23 +104,6 @@ async def _payload(given: str | None) -> bytes:
     if given is None:
         raise WrongInput("What shall the worker receive? Give a PAYLOAD (- reads it from stdin), or --file.")
     return await InputLines(Path("-")).content() if given == "-" else given.encode(errors="surrogateescape")
-
-
-def _retry(max_attempts: int, backoff: str | None, max_backoff: str | None, attempt_timeout: str | None) -> object:
-    from timerd.client import RetryPolicy
-
-    if not max_attempts and backoff is max_backoff is attempt_timeout is None:
-        return None
-    spans = {"initial_backoff": backoff, "max_backoff": max_backoff, "attempt_timeout": attempt_timeout}
-    given: dict[str, Any] = {name: parse_span(text) for name, text in spans.items() if text is not None}
-    return RetryPolicy(max_attempts=max_attempts, **given)
-
-
-def _lifetime(option: str, given: str | None) -> timedelta | None:
-    span = None if given is None else parse_span(given)
-    if span is not None and not span:
-        raise WrongInput(f"{option} is {given}: give more than 0, for example 10m.")
-    return span
 
 
 def _record(task: Task) -> OutputRecord:

@@ -16,7 +16,7 @@ from timerd.commands.times import parse_instant, parse_span
 from timerd.model.counted import counted
 
 if TYPE_CHECKING:
-    from timerd.client import NewSchedule, ScheduleResult
+    from timerd.client import NewSchedule, ScheduleResult, TaskOptions
 
 
 def _span(value: object) -> object:
@@ -31,6 +31,44 @@ def _as_is(value: object) -> object:
     return value
 
 
+# What `options` may say.
+_TASK_FIELDS: Mapping[str, Callable[[object], object]] = {
+    **dict.fromkeys(("labels", "content_type", "priority", "limit_key", "on_end"), _as_is),
+    **dict.fromkeys(("expire_after", "soft_expire_after", "keep_result", "stall_timeout"), _span),
+}
+_RETRY_FIELDS: Mapping[str, Callable[[object], object]] = {
+    **dict.fromkeys(("max_attempts", "multiplier", "jitter"), _as_is),
+    **dict.fromkeys(("initial_backoff", "max_backoff", "attempt_timeout"), _span),
+}
+
+
+def _options(value: object) -> TaskOptions:
+    """Of its tasks, by the names of TaskOptions. Raises WrongInput."""
+    from timerd.client import RetryPolicy, TaskOptions
+
+    given = dict(_object(value, "options"))
+    retry = given.pop("retry", None)
+    fields: Any = _read(given, "options", _TASK_FIELDS)
+    if retry is not None:
+        policy: Any = _read(_object(retry, "options.retry"), "options.retry", _RETRY_FIELDS)
+        fields["retry"] = RetryPolicy(**policy)
+    return TaskOptions(**fields)
+
+
+def _object(value: object, name: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise WrongInput(f'{name} is {value!r}: give an object, as {{"priority": 3}}.')
+    return value
+
+
+def _read(
+    given: Mapping[str, object], name: str, fields: Mapping[str, Callable[[object], object]]
+) -> dict[str, object]:
+    if unknown := sorted(given.keys() - fields.keys()):
+        raise WrongInput(f"{name} has {unknown[0]!r}, which is unknown: allowed are {', '.join(fields)}.")
+    return {field: fields[field](value) for field, value in given.items()}
+
+
 # What a line may say -> how it is read.
 _FIELDS: Mapping[str, Callable[[object], object]] = {
     **dict.fromkeys(("schedule_id", "queue", "payload", "payload_base64", "labels"), _as_is),
@@ -39,6 +77,7 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
     **dict.fromkeys(("catch_up", "max_count", "overlap", "pause_on_dead"), _as_is),
     **dict.fromkeys(("every", "fixed_delay", "jitter", "catch_up_window"), _span),
     **dict.fromkeys(("start", "end"), _instant),
+    "options": _options,
 }
 
 

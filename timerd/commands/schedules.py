@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands import backfills, options
+from timerd.commands import backfills, options, task_options
 from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields
@@ -138,6 +138,22 @@ async def create(
     overlap: OverlapOption = None,
     pause_on_dead: PauseOnDead = None,
     label: TaskLabelsOption = None,
+    task_label: Annotated[
+        list[str] | None,
+        typer.Option("--task-label", metavar="K=V", help="Of its tasks; may be given again.", rich_help_panel="Task"),
+    ] = None,
+    limit_key: task_options.LimitKey = "",
+    priority: task_options.Priority = 0,
+    content_type: task_options.ContentType = "",
+    expire_in: task_options.ExpireIn = None,
+    soft_expire_in: task_options.SoftExpireIn = None,
+    keep_result: task_options.KeepResult = None,
+    stall_timeout: task_options.StallTimeout = None,
+    on_end: task_options.OnEnd = "",
+    max_attempts: task_options.MaxAttempts = 0,
+    backoff: task_options.FirstBackoff = None,
+    max_backoff: task_options.MaxBackoff = None,
+    attempt_timeout: task_options.AttemptTimeout = None,
     update: Annotated[bool, typer.Option("--update", help="Change it where there is one.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="A JSON object a line, one schedule each.")] = None,
 ) -> None:
@@ -147,12 +163,28 @@ async def create(
     """
     when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
     policies = _policies(catch_up, window, overlap, pause_on_dead)
+    of_tasks = {
+        "labels": options.parse_labels(task_label),
+        **task_options.task_options(
+            limit_key=limit_key,
+            priority=priority,
+            content_type=content_type,
+            expire_in=expire_in,
+            soft_expire_in=soft_expire_in,
+            keep_result=keep_result,
+            stall_timeout=stall_timeout,
+            on_end=on_end,
+            retry=task_options.retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
+        ),
+    }
     if file is not None:
-        if schedule_id or queue or payload or when or policies or max_count or label:
+        if schedule_id or queue or payload or when or policies or max_count or label or any(of_tasks.values()):
             raise WrongInput("--file stands for many schedules: give nothing with it but --update.")
         return await create_from(call, file, is_update=update)
     if schedule_id is None or queue is None:
         raise WrongInput("Say what to create: an ID and --queue, or --file.")
+    from timerd.client import TaskOptions
+
     client = await call.connect()
     made = await client.schedules.create(
         schedule_id,
@@ -161,6 +193,7 @@ async def create(
         max_count=max_count or 0,
         labels=options.parse_labels(label),
         on_conflict="update" if update else "reject",
+        options=TaskOptions(**of_tasks),
         **policies,
         **when,
     )

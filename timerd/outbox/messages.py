@@ -2,22 +2,25 @@
 
 A batch of schedules is one ScheduleBatchRequest, one of cancels a CancelBatchRequest. One of moves is their single
 requests one after the other, each behind its length: they go together as a RescheduleBatchRequest, and one by one to a
-server of an earlier release, and count once whichever way they come.
+server of an earlier release, and count once whichever way they come. One of chains is several batches, its links,
+each behind its verb, its number of rows and its length: each counts once by itself, and what is left goes on as it is.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
-from timerd.outbox.rows import OutboxRow, RowVerb, SealedBatch
+from timerd.outbox.rows import CHAINS, OutboxRow, RowVerb, SealedBatch
 from timerd.outbox.template_options import options_of, template_of
 from timerd.sdk.values import ms_of_timestamp, timestamp_of_ms
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 _LENGTH = struct.Struct(">I")
+# Verb, rows and length.
+_LINK = struct.Struct(">BII")
 
 
 def schedule_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
@@ -66,6 +69,52 @@ def moves_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> b
     return b"".join(parts)
 
 
+def chains_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
+    """`rows`: of each key in their order."""
+    links = enumerate(_links_of(rows))
+    return joined(
+        [(each[0].verb, len(each), REQUEST_OF[each[0].verb](f"{request_id}.{n}", made_ms, each)) for n, each in links]
+    )
+
+
+def _links_of(rows: Sequence[OutboxRow]) -> list[list[OutboxRow]]:
+    """Each of one verb, and of each key one row: that which comes behind another one is in a later link."""
+    links: list[list[OutboxRow]] = []
+    behind: dict[str, int] = {}
+    for row in rows:
+        later = range(behind.get(row.key, 0), len(links))
+        place = next((each for each in later if links[each][0].verb == row.verb), len(links))
+        if place == len(links):
+            links.append([])
+        links[place].append(row)
+        behind[row.key] = place + 1
+    return links
+
+
+def joined(links: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """`links`: verb, number of rows, request."""
+    return b"".join(part for verb, rows, data in links for part in (_LINK.pack(verb, rows, len(data)), data))
+
+
+def links_in(batch: SealedBatch) -> list[SealedBatch]:
+    """As batches of their own, whose bytes stay as they were sealed."""
+    links, at = [], 0
+    while at < len(batch.request):
+        verb, rows, length = _LINK.unpack_from(batch.request, at)
+        at += _LINK.size
+        links.append(batch._replace(verb=verb, tasks=rows, request=batch.request[at : at + length]))
+        at += length
+    return links
+
+
+REQUEST_OF: Mapping[int, Callable[[str, int, Sequence[OutboxRow]], bytes]] = {
+    RowVerb.SCHEDULE: schedule_request,
+    RowVerb.CANCEL: cancel_request,
+    RowVerb.RESCHEDULE: moves_request,
+    CHAINS: chains_request,
+}
+
+
 def calls_in(request: bytes) -> list[bytes]:
     """The single requests of a batch of moves."""
     calls, at = [], 0
@@ -87,6 +136,8 @@ def moves_together(namespace: str, calls: Sequence[bytes]) -> bytes:
 
 def rows_in(batch: SealedBatch) -> list[OutboxRow]:
     """The rows again, without their ids."""
+    if batch.verb == CHAINS:
+        return [row for link in links_in(batch) for row in rows_in(link)]
     if batch.verb == RowVerb.SCHEDULE:
         return list(_scheduled(pb.ScheduleBatchRequest.FromString(batch.request)))
     if batch.verb == RowVerb.CANCEL:

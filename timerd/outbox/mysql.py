@@ -20,6 +20,7 @@ import pymysql
 from timerd.outbox.low_mark import LowMark
 from timerd.outbox.messages import rows_in
 from timerd.outbox.mysql_schema import MOST_WHY, NOW_MS, statements
+from timerd.outbox.outcomes import SendOutcome
 from timerd.outbox.ports import (
     MOST_COUNTED,
     DatabaseAway,
@@ -39,7 +40,7 @@ from timerd.outbox.sealing import (
     LeftOut,
     QualifiedName,
     Sealing,
-    batch_of,
+    anew,
     halves,
     is_clogged,
     rest,
@@ -206,10 +207,8 @@ class MysqlOutbox:
     async def halve(self, batch: SealedBatch, owner: str, lease_s: float) -> list[SealedBatch]:
         return await self._run(partial(_halve, batch, owner, lease_s))
 
-    async def rest(
-        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
-    ) -> list[SealedBatch]:
-        return await self._run(partial(_rest, batch, refused, left, owner, lease_s))
+    async def rest(self, batch: SealedBatch, outcome: SendOutcome, owner: str, lease_s: float) -> list[SealedBatch]:
+        return await self._run(partial(_rest, batch, outcome, owner, lease_s))
 
     async def make(self) -> None:
         await self._run(lambda database: [database.execute(each) for each in statements()])
@@ -331,7 +330,7 @@ def _moment(database: MysqlCursor) -> tuple[str, int]:
 
 def _anew(batch: SealedBatch, database: MysqlCursor) -> SealedBatch | None:
     outbox, made_ms = _moment(database)
-    again = batch_of(outbox, batch.no, made_ms, rows_in(batch))
+    again = anew(outbox, batch, made_ms)
     changed = database.execute(
         "UPDATE timerd_sealed SET made_ms = %s, request = %s WHERE no = %s AND made_ms = %s",
         (made_ms, again.request, batch.no, batch.made_ms),
@@ -350,8 +349,7 @@ def _halve(batch: SealedBatch, owner: str, lease_s: float, database: MysqlCursor
 
 def _rest(
     batch: SealedBatch,
-    refused: Sequence[RefusedRow],
-    left: Sequence[OutboxRow],
+    outcome: SendOutcome,
     owner: str,
     lease_s: float,
     database: MysqlCursor,
@@ -359,8 +357,8 @@ def _rest(
     outbox, made_ms = _moment(database)
     if not _gone(database, batch):
         return []
-    _write_refused(database, refused)
-    batches = [rest(outbox, batch.no, made_ms, left)]
+    _write_refused(database, outcome.refused)
+    batches = [rest(outbox, batch, made_ms, outcome)]
     _write_sealed(database, batches, owner, lease_s)
     return batches
 

@@ -45,13 +45,15 @@ class Next(Enum):
 @dataclass(slots=True)
 class SendOutcome:
     """`why`: what the server said last where it is not done. `left`: rows that wait, where the others are done. `shut`:
-    queues that take nothing in."""
+    queues that take nothing in. `links`: of chains, what is left, in its order: by the same bytes, or rows that need
+    others."""
 
     next: Next
     refused: list[RefusedRow] = field(default_factory=list)
     why: TimerdError | None = None
     left: list[OutboxRow] = field(default_factory=list)
     shut: frozenset[str] = frozenset()
+    links: list[SealedBatch | Sequence[OutboxRow]] = field(default_factory=list)
 
 
 def kind_of(error: TimerdError, verb: int) -> Next:

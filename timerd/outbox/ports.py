@@ -126,9 +126,7 @@ class OutboxStore(Protocol):
         """Two halves in its place; none where it is another one by now."""
         ...
 
-    async def rest(
-        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
-    ) -> list[SealedBatch]:
+    async def rest(self, batch: SealedBatch, outcome: SendOutcome, owner: str, lease_s: float) -> list[SealedBatch]:
         """It goes, what was refused of it is kept, and what is left of it is a batch in its place (X6). None where it
         is another one by now."""
         ...

@@ -18,6 +18,7 @@ import asyncpg
 
 from timerd.outbox.low_mark import LowMark
 from timerd.outbox.messages import rows_in
+from timerd.outbox.outcomes import SendOutcome
 from timerd.outbox.ports import (
     MOST_COUNTED,
     DatabaseAway,
@@ -37,7 +38,7 @@ from timerd.outbox.sealing import (
     NUMBER_STEP,
     LeftOut,
     QualifiedName,
-    batch_of,
+    anew,
     halves,
     is_clogged,
     rest,
@@ -184,7 +185,7 @@ class PostgresOutbox:
     async def anew(self, batch: SealedBatch) -> SealedBatch | None:
         async with self._transaction() as db:
             outbox, made_ms = await _moment(db)
-            again = batch_of(outbox, batch.no, made_ms, rows_in(batch))
+            again = anew(outbox, batch, made_ms)
             changed = await db.fetchval(
                 "UPDATE timerd.sealed SET made_ms = $3, request = $4 WHERE no = $1 AND made_ms = $2 RETURNING no",
                 *(batch.no, batch.made_ms, made_ms, again.request),
@@ -200,15 +201,13 @@ class PostgresOutbox:
             await _write_sealed(db, both, owner, lease_s)
         return both
 
-    async def rest(
-        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
-    ) -> list[SealedBatch]:
+    async def rest(self, batch: SealedBatch, outcome: SendOutcome, owner: str, lease_s: float) -> list[SealedBatch]:
         async with self._transaction() as db:
             outbox, made_ms = await _moment(db)
             if not await _gone(db, batch):
                 return []
-            await _write_refused(db, refused)
-            batches = [rest(outbox, batch.no, made_ms, left)]
+            await _write_refused(db, outcome.refused)
+            batches = [rest(outbox, batch, made_ms, outcome)]
             await _write_sealed(db, batches, owner, lease_s)
         return batches
 

@@ -185,7 +185,7 @@ class Relay:
         async with self._appearing:
             if outcome.next is Next.HALVES:
                 return self._carry(await self._there(lambda: self._store.halve(batch, *mine)))
-            self._carry(await self._there(lambda: self._store.rest(batch, outcome.refused, outcome.left, *mine)))
+            self._carry(await self._there(lambda: self._store.rest(batch, outcome, *mine)))
         self._count(batch, batch.tasks - len(outcome.left), outcome.refused)
 
     async def _keep(self) -> None:

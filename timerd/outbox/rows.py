@@ -14,6 +14,10 @@ class RowVerb(IntEnum):
     RESCHEDULE = 3
 
 
+# The verb of a sealed batch of several requests, of which those with a key in common go one after the other.
+CHAINS = 4
+
+
 class OutboxRow(NamedTuple):
     """One wish of the application. `options`: JSON of the other fields of a template; what a verb has no use for is
     empty."""

@@ -8,9 +8,10 @@ from typing import Any
 
 import grpc.aio
 
+from timerd.outbox.chains import send_chains
 from timerd.outbox.messages import calls_in, moves_together
 from timerd.outbox.outcomes import SendOutcome, of_calls, of_cancels, of_moves, of_schedules, of_whole
-from timerd.outbox.rows import RowVerb, SealedBatch
+from timerd.outbox.rows import CHAINS, RowVerb, SealedBatch
 from timerd.sdk.transport import Connection, ConnectOptions, Session, opener
 from timerd.sdk.values import TimerdError, error_of_rpc
 from timerd.v1 import timer_service_pb2 as pb
@@ -48,6 +49,8 @@ class GrpcSending:
         self._session = Session(open_stream, connection.target, timeout_s)
 
     async def send(self, batch: SealedBatch) -> SendOutcome:
+        if batch.verb == CHAINS:
+            return await send_chains(batch, self.send)
         is_move = batch.verb == RowVerb.RESCHEDULE
         try:
             response = await (self._moved(batch) if is_move else self._call(batch.verb, batch.request))

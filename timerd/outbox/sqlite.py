@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from timerd.outbox.messages import rows_in
+from timerd.outbox.outcomes import SendOutcome
 from timerd.outbox.ports import (
     MOST_COUNTED,
     DatabaseAway,
@@ -35,7 +36,7 @@ from timerd.outbox.sealing import (
     NUMBER_STEP,
     LeftOut,
     QualifiedName,
-    batch_of,
+    anew,
     halves,
     is_clogged,
     rest,
@@ -120,10 +121,8 @@ class SqliteOutbox:
     async def halve(self, batch: SealedBatch, owner: str, lease_s: float) -> list[SealedBatch]:
         return await self._run(partial(_halve, batch, owner, lease_s))
 
-    async def rest(
-        self, batch: SealedBatch, refused: Sequence[RefusedRow], left: Sequence[OutboxRow], owner: str, lease_s: float
-    ) -> list[SealedBatch]:
-        return await self._run(partial(_rest, batch, refused, left, owner, lease_s))
+    async def rest(self, batch: SealedBatch, outcome: SendOutcome, owner: str, lease_s: float) -> list[SealedBatch]:
+        return await self._run(partial(_rest, batch, outcome, owner, lease_s))
 
     async def make(self) -> None:
         await self._run(lambda database: [database.execute(each) for each in statements()])
@@ -254,7 +253,7 @@ def _moment(database: sqlite3.Connection) -> tuple[str, int]:
 
 def _anew(batch: SealedBatch, database: sqlite3.Connection) -> SealedBatch | None:
     outbox, made_ms = _moment(database)
-    again = batch_of(outbox, batch.no, made_ms, rows_in(batch))
+    again = anew(outbox, batch, made_ms)
     changed = database.execute(
         "UPDATE timerd_sealed SET made_ms = ?, request = ? WHERE no = ? AND made_ms = ?",
         (made_ms, again.request, batch.no, batch.made_ms),
@@ -273,8 +272,7 @@ def _halve(batch: SealedBatch, owner: str, lease_s: float, database: sqlite3.Con
 
 def _rest(
     batch: SealedBatch,
-    refused: Sequence[RefusedRow],
-    left: Sequence[OutboxRow],
+    outcome: SendOutcome,
     owner: str,
     lease_s: float,
     database: sqlite3.Connection,
@@ -282,8 +280,8 @@ def _rest(
     outbox, made_ms = _moment(database)
     if not _gone(database, batch):
         return []
-    _write_refused(database, refused)
-    batches = [rest(outbox, batch.no, made_ms, left)]
+    _write_refused(database, outcome.refused)
+    batches = [rest(outbox, batch, made_ms, outcome)]
     _write_sealed(database, batches, owner, lease_s)
     return batches
 

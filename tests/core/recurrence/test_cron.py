@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.core.recurrence.local import compute, cron, upcoming
 from timerd.core.recurrence import SpecError
-from timerd.core.recurrence.cron import cron_times, resolved
+from timerd.core.recurrence.cron import cron_times, refuse_long_steps, resolved
 from timerd.core.recurrence.offsets import wall_ms_of, wall_time
 from timerd.model.recurrence import Cron, Spec
 
@@ -139,3 +139,27 @@ def test_the_steps_are_those_of_cronsim(
         assert at_ms is not None
         at_ms = ours.next(at_ms)
         assert at_ms == wall_ms_of(next(theirs))
+
+
+@pytest.mark.parametrize(
+    ("expression", "says"),
+    [
+        ("*/90 * * * *", "has '*/90' as minute, of which there are only 60: give a step from 1 to 60"),
+        ("0 */25 * * *", "as hour, of which there are only 24"),
+        ("0 0 1/32 * *", "as day of month, of which there are only 31"),
+        ("0 0 1 */0013 *", "as month, of which there are only 12"),
+        ("0 0 * * MON-FRI/8", "as day of week, of which there are only 7"),
+        ("*/61 * * * * *", "as second, of which there are only 60"),
+        ("5,7-9/61 * * * *", "has '5,7-9/61' as minute"),
+    ],
+)
+def test_a_step_beyond_its_field_is_refused_where_it_is_asked_for(expression: str, says: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(says)):
+        refuse_long_steps(expression, "cron")
+    # What was stored by an earlier release goes on.
+    assert cron(expression).after(0, 1)
+
+
+def test_a_step_as_long_as_its_field_is_none_too_long() -> None:
+    for expression in ("*/60 * * * *", "0 */24 * * *", "0 0 */31 * *", "0 0 1 */12 *", "0 0 * * */7", "@daily", "1 2"):
+        refuse_long_steps(expression, "cron")

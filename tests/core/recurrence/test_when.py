@@ -56,8 +56,9 @@ def test_jitter_is_a_function_of_schedule_and_instant_and_stays_before_the_next_
     delays = [each.fire_at_ms(b"uid", at_ms, at_ms + 60_000) - at_ms for at_ms in range(0, 6_000_000, 60_000)]
     assert delays == [each.fire_at_ms(b"uid", at_ms, at_ms + 60_000) - at_ms for at_ms in range(0, 6_000_000, 60_000)]
     assert min(delays) >= 0
-    assert max(delays) == 59_999
-    assert len(set(delays)) > 1
+    assert max(delays) < 60_000
+    # Of the whole gap, though the jitter is an hour: nothing gathers at its end.
+    assert max(sum(low <= each < low + 6_000 for each in delays) for low in range(0, 60_000, 6_000)) < 25
     fixed = compute(Spec((Every(60_000),), jitter_ms=30_000, jitter=Jitter.FIXED))
     assert len({fixed.fire_at_ms(b"uid", at_ms, None) - at_ms for at_ms in range(0, 6_000_000, 60_000)}) == 1
 

@@ -19,6 +19,7 @@ from timerd.core.protocol.procedures import (
     FindSettled,
     FindSettledEach,
     FindVacant,
+    HintRows,
     LookAt,
     MarkAndLook,
     Procedure,
@@ -97,6 +98,8 @@ def _what(lane: RunningProcedure[ProcedureResult]) -> Hashable:
             return FindSettled, durable
         case Recheck(partition, _):
             return Recheck, partition
+        case HintRows(may_repeat=may_repeat):
+            return HintRows, may_repeat
         case request if type(request) in _JOINS:
             return type(request).__name__
         case _:
@@ -201,6 +204,12 @@ def _vacant(requests: Sequence[FindVacant]) -> Joined:
     return FindVacant([*partitions]), lambda answer: [answer] * len(requests)
 
 
+def _hints(requests: Sequence[HintRows]) -> Joined:
+    rows = [row for request in requests for row in request.rows]
+    controls = {partition: control for request in requests for partition, control in request.controls.items()}
+    return HintRows(rows, controls, requests[0].may_repeat), lambda answer: [answer] * len(requests)
+
+
 def _rechecks(requests: Sequence[Recheck]) -> Joined:
     digests = {digest: None for request in requests for digest in request.digests}
     return Recheck(requests[0].partition, [*digests]), lambda answer: [answer] * len(requests)
@@ -213,6 +222,7 @@ _JOINS: dict[type[Request], Callable[[Sequence[Any]], Joined]] = {
     Find: _finds,
     FindSettled: _endings,
     FindVacant: _vacant,
+    HintRows: _hints,
     LookAt: _looks,
     MarkAndLook: _marks_and_looks,
     ReadRegister: lambda requests: (ReadRegisters([each.key for each in requests]), list),

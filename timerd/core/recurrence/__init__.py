@@ -1,5 +1,6 @@
 """When a schedule comes: instants from a spec and a zone, without a clock and without the zones' files."""
 
+from timerd.core.recurrence.cron import refuse_long_steps
 from timerd.core.recurrence.digests import zone_digest
 from timerd.core.recurrence.errors import SpecError
 from timerd.core.recurrence.preview import Foreseen, WallTimeChange, preview
@@ -13,5 +14,6 @@ __all__ = [
     "jittered_ms",
     "preview",
     "recurrence",
+    "refuse_long_steps",
     "zone_digest",
 ]

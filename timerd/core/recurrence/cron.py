@@ -28,12 +28,14 @@ _NAMED = {
 }
 _FIELDS = ("second", "minute", "hour", "day of month", "month", "day of week")
 _VALUES = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_COUNTS = (60, 60, 24, 31, 12, 7)
 # What `H` chooses from: days that every month has, and Sunday once.
 _HASHED = ((0, 59), (0, 59), (0, 23), (1, 28), (1, 12), (0, 6))
 _H = re.compile(r"(?<![\w-])H(?:\((\d{1,4})-(\d{1,4})\))?(?:/(\d{1,4}))?(?![\w(/-])")
 _TO_SUNDAY = re.compile(r"\b(MON|TUE|WED|THU|FRI|SAT|[1-6])-SUN\b")
 # cronsim takes 30-30/10 for 30/10, which goes on to 59.
 _RANGE_OF_ONE = re.compile(r"\b(\w+)-\1/0*[1-9]\d*")
+_STEP = re.compile(r"/0*(\d{1,9})")
 _NEVER = f"never matches within {HORIZON_YEARS} years: choose a day that its months have."
 _YEAR_2000 = datetime(2000, 1, 1)
 _YEAR_2000_MS = 946_684_800_000
@@ -47,6 +49,21 @@ def cron_times(expression: str, field: str, seed: bytes) -> FieldTimes:
 def cron_cover(expression: str, field: str, seed: bytes) -> FieldTimes:
     """As an exclusion, in which five fields stand for whole minutes. Raises SpecError."""
     return _times(expression, field, seed, "*")
+
+
+def refuse_long_steps(expression: str, field: str) -> None:
+    """A step beyond its field, as `*/90` of minutes, names its first value alone: that comes every hour, which nobody
+    means. So it is refused where it is asked for; what is stored goes on. Raises SpecError."""
+    fields = expression.strip().upper().split()
+    fields = ["0", *fields] if len(fields) == 5 else fields
+    for name, values, text in zip(_FIELDS, _COUNTS, fields, strict=False):
+        for step in (int(found[1]) for found in _STEP.finditer(text)):
+            if step > values:
+                raise SpecError(
+                    field,
+                    f"The cron expression {expression[:MAX_EXPRESSION]!r} has {text!r} as {name}, of which there are "
+                    f"only {values}: give a step from 1 to {values}. A longer period is a part of the form `every`.",
+                )
 
 
 def is_hashed(expression: str) -> bool:

@@ -24,13 +24,14 @@ from timerd.core.recurrence.wall_clock import Named, WallClock, WallTimes
 from timerd.model.recurrence import At, Calendar, Cron, Every, Jitter, Part, RRule, Spec
 
 
-def jittered_ms(spec: Spec, uid: bytes, instant_ms: int) -> int:
-    """When an instant fires, whatever comes after it."""
-    if not spec.jitter_ms:
+def jittered_ms(spec: Spec, uid: bytes, instant_ms: int, most_ms: int | None = None) -> int:
+    """When an instant fires, whatever comes after it. `most_ms`: there is no room for more of its jitter."""
+    most_ms = spec.jitter_ms if most_ms is None else min(spec.jitter_ms, most_ms)
+    if most_ms <= 0:
         return instant_ms
     drawn = uid if spec.jitter == Jitter.FIXED else uid + instant_ms.to_bytes(8, "big", signed=True)
     chance = int.from_bytes(blake2b(drawn, digest_size=8, person=b"timerd.spread").digest(), "big")
-    return instant_ms + (chance * (spec.jitter_ms + 1) >> 64)
+    return instant_ms + (chance * (most_ms + 1) >> 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +52,9 @@ class Recurrence:
         return (at_ms for at_ms, _ in groupby(each.at_ms for each in self.named_after(after_ms)))
 
     def fire_at_ms(self, uid: bytes, instant_ms: int, next_ms: int | None) -> int:
-        """When the occurrence fires: delayed by its jitter, and before the next one."""
-        fire_at_ms = jittered_ms(self.spec, uid, instant_ms)
-        return fire_at_ms if next_ms is None else max(instant_ms, min(fire_at_ms, next_ms - 1))
+        """When the occurrence fires: delayed by its jitter, and before the next one. A jitter that is longer than the
+        gap is drawn from the gap, so that nothing gathers at its end."""
+        return jittered_ms(self.spec, uid, instant_ms, None if next_ms is None else next_ms - 1 - instant_ms)
 
     def named_after(self, instant_ms: int) -> Iterator[Named]:
         """An instant comes once for each time that it is named by."""

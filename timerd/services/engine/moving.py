@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -28,16 +28,18 @@ from timerd.model.storage import DeadLetter
 from timerd.ports import Store
 from timerd.services.engine.verbs import AskedMove
 from timerd.services.holding.driving import Performs, after_a_write, drive
+from timerd.services.holding.driving_many import drive_many
 from timerd.services.holding.halting import Halting
-from timerd.services.holding.shared_trips import SharedTrips
 
 # Between tries, in all longer than a partition takes to be taken over: until then nobody takes its rows in.
 PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
 
 # Of the dead letters of one call so many at a time: they share the commits of the store.
 AT_ONCE = 32
-# Of the moves of one call, which share their trips as well. More would keep the loop from others for milliseconds.
+# Of the moves of one call, which take their steps together. More would keep the loop from others for milliseconds.
 MOVES_AT_ONCE = 250
+# A move's task and call: its digest and request.
+MoveName = tuple[bytes, str]
 AnswerOfOne = TypeVar("AnswerOfOne")
 
 
@@ -45,6 +47,14 @@ class Refused(NamedTuple):
     """An answer, where an exception would be an error of the call."""
 
     why: NotStored
+
+
+class _BegunMove(NamedTuple):
+    """One of a call of many."""
+
+    task: TaskId
+    wish: Wish
+    running: asyncio.Future[int]
 
 
 class Moving:
@@ -60,7 +70,6 @@ class Moving:
         time_ms: Callable[[], int],
         writing: Callable[[int], AbstractContextManager[None]],
         halting: Halting,
-        running: dict[tuple[bytes, str], asyncio.Future[int]] | None = None,
     ) -> None:
         self._halting = halting
         self._writing = writing
@@ -70,8 +79,10 @@ class Moving:
         self._runner = runner
         # Longer than a call is remembered at the least: so its register is.
         self._kept_ms = max(retention_ms, REQUEST_MEMORY_MS)
-        # (digest, request) -> its try that runs.
-        self._running = running if running is not None else {}
+        # Its try that runs.
+        self._running: dict[MoveName, asyncio.Future[int]] = {}
+        # Those of calls of many.
+        self._carrying: set[asyncio.Task[None]] = set()
 
     async def move(
         self,
@@ -88,21 +99,25 @@ class Moving:
         running = self._running.get(named)
         if running is None:
             wish = Wish(request, fire_at_ms, 0, self._kept_ms, revive, asked_ms, self._time_ms, place)
-            running = asyncio.ensure_future(self._move(task, wish))
-            self._running[named] = running
-            running.add_done_callback(partial(self._over, named))
+            running = self._runs(named, asyncio.ensure_future(self._move(task, wish)))
         return await asyncio.shield(running)
 
-    def _over(self, named: tuple[bytes, str], running: asyncio.Future[int]) -> None:
+    def _runs(self, named: MoveName, running: asyncio.Future[int]) -> asyncio.Future[int]:
+        self._running[named] = running
+        running.add_done_callback(partial(self._over, named))
+        return running
+
+    def _over(self, named: MoveName, running: asyncio.Future[int]) -> None:
         self._running.pop(named, None)
         if not running.cancelled():
             # Nobody may have waited for it to its end.
             running.exception()
 
-    async def _move(self, task: TaskId, wish: Wish) -> int:
-        """What is refused may have been carried out by another try of the call meanwhile."""
+    async def _move(self, task: TaskId, wish: Wish, first: Exception | None = None) -> int:
+        """What is refused may have been carried out by another try of the call meanwhile. `first`: what the first try
+        came to, where there was one."""
         try:
-            return await self._until_decided(task, wish)
+            return await self._until_decided(task, wish, first)
         except (Aborted, NotFound, Precondition):
             moved_ms = await self.moved_before(task, wish.request)
             if moved_ms is None:
@@ -111,30 +126,67 @@ class Moving:
 
     async def move_all(self, moves: Sequence[AskedMove]) -> list[int | NotStored]:
         """Of different tasks. One that keeps its instant holds up no other."""
-        together = self._sharing_trips() if len(moves) > 1 else self
-        return await _side_by_side([partial(together._moved, each) for each in moves], MOVES_AT_ONCE)
+        answers: list[int | NotStored] = []
+        for at in range(0, len(moves), MOVES_AT_ONCE):
+            running = map(asyncio.shield, self._begin(moves[at : at + MOVES_AT_ONCE]))
+            _tell(answers, map(_as_answer, await asyncio.gather(*running, return_exceptions=True)))
+        return answers
 
-    def _sharing_trips(self) -> Moving:
-        """For moves that go side by side. What runs is known to both."""
-        times = self._now_ms, self._time_ms
-        trips = SharedTrips(self._runner)
-        return Moving(self._store, trips, self._kept_ms, *times, self._writing, self._halting, self._running)
+    def _begin(self, moves: Sequence[AskedMove]) -> list[asyncio.Future[int]]:
+        """They take their steps together, but for those of which another try runs."""
+        loop, begun, running = asyncio.get_running_loop(), list[_BegunMove](), list[asyncio.Future[int]]()
+        for asked in moves:
+            named = asked.task.digest, asked.request
+            if named not in self._running:
+                own = self._runs(named, loop.create_future())
+                wish = Wish(asked.request, asked.fire_at_ms, 0, self._kept_ms, None, asked.asked_ms, self._time_ms)
+                begun.append(_BegunMove(asked.task, wish, own))
+            running.append(self._running[named])
+        if begun:
+            carrying = asyncio.ensure_future(self._carry_out(begun))
+            self._carrying.add(carrying)
+            carrying.add_done_callback(partial(self._carried, begun))
+        return running
 
-    async def _moved(self, asked: AskedMove) -> int | Refused:
+    def _carried(self, begun: Sequence[_BegunMove], carrying: asyncio.Task[None]) -> None:
+        """Nobody waits for what was stopped in the midst."""
+        self._carrying.discard(carrying)
+        for each in begun:
+            each.running.cancel()
+
+    async def _carry_out(self, begun: Sequence[_BegunMove]) -> None:
+        """One that is not moved by the first try goes on by itself."""
+        later = []
+        for each, said in zip(begun, await self._first_try(begun), strict=True):
+            if isinstance(said, int):
+                each.running.set_result(said)
+            else:
+                later.append(self._go_on(each, said))
+        await asyncio.gather(*later)
+
+    async def _first_try(self, begun: Sequence[_BegunMove]) -> list[int | Exception]:
         try:
-            return await self.move(asked.task, asked.request, asked.fire_at_ms, asked.asked_ms)
-        except StoreUnavailable:
-            raise
-        except (Precondition, NotFound, Aborted, Overtaken, Unavailable) as refused:
-            return Refused(refused)
+            now_ms = self._now_ms()
+            with self._writing(now_ms):
+                steps = [move_task(each.task, replace(each.wish, now_ms=now_ms)) for each in begun]
+                return await drive_many(steps, self._runner)
+        except Exception as error:  # noqa: BLE001 - told to each
+            return [error] * len(begun)
 
-    async def _until_decided(self, task: TaskId, wish: Wish) -> int:
+    async def _go_on(self, begun: _BegunMove, first: Exception) -> None:
+        try:
+            begun.running.set_result(await self._move(begun.task, begun.wish, first))
+        except Exception as error:  # noqa: BLE001 - told to who waits
+            begun.running.set_exception(error)
+
+    async def _until_decided(self, task: TaskId, wish: Wish, first: Exception | None) -> int:
         """An ABORTED move is tried again, at what is now by then: the other one may have lost as well, or there was no
         holder yet."""
         for pause_s in PAUSES_S:
             try:
-                return await self._try(task, wish)
+                return await self._try(task, wish, first)
             except Aborted:
+                first = None
                 await asyncio.sleep(pause_s)
         return await self._try(task, wish)
 
@@ -159,7 +211,10 @@ class Moving:
         except (Precondition, NotFound, Aborted, Overtaken) as refused:
             return Refused(refused)
 
-    async def _try(self, task: TaskId, wish: Wish) -> int:
+    async def _try(self, task: TaskId, wish: Wish, before: Exception | None = None) -> int:
+        """`before`: what it has come to already."""
+        if before is not None:
+            raise before
         now_ms = self._now_ms()
         with self._writing(now_ms):
             return await drive(move_task(task, replace(wish, now_ms=now_ms)), self._runner)
@@ -198,15 +253,27 @@ async def _side_by_side(
     """Raises StoreUnknown where the store goes away after some of it was done."""
     answers: list[AnswerOfOne | NotStored] = []
     for at in range(0, len(work), at_once):
-        said = await asyncio.gather(*(each() for each in work[at : at + at_once]), return_exceptions=True)
-        answers += [
-            each.why if isinstance(each, Refused) else each for each in said if not isinstance(each, BaseException)
-        ]
-        for error in (each for each in said if isinstance(each, BaseException)):
-            if isinstance(error, Unavailable) and any(map(_is_done, answers)):
-                raise StoreUnknown("The store went away after some of the tasks were changed.") from error
-            raise error
+        _tell(answers, await asyncio.gather(*(each() for each in work[at : at + at_once]), return_exceptions=True))
     return answers
+
+
+def _tell(answers: list[AnswerOfOne | NotStored], said: Iterable[AnswerOfOne | Refused | BaseException]) -> None:
+    """Adds them. Raises StoreUnknown where the store goes away after some of it was done."""
+    known = list(said)
+    answers += [
+        each.why if isinstance(each, Refused) else each for each in known if not isinstance(each, BaseException)
+    ]
+    for error in (each for each in known if isinstance(each, BaseException)):
+        if isinstance(error, Unavailable) and any(map(_is_done, answers)):
+            raise StoreUnknown("The store went away after some of the tasks were changed.") from error
+        raise error
+
+
+def _as_answer(said: int | BaseException) -> int | Refused | BaseException:
+    """What one of the moves is refused for is no error of the call."""
+    if isinstance(said, Precondition | NotFound | Aborted | Overtaken | Unavailable):
+        return said if isinstance(said, StoreUnavailable) else Refused(said)
+    return said
 
 
 def _is_done(answer: object) -> bool:

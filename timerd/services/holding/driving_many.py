@@ -1,7 +1,7 @@
 """Runs many of the core's procedures side by side: what several of them ask at one time goes as one request.
 
-For the keys of a message and the tasks of a cancel, of which each is a procedure of its own. A task of the loop and a
-future for each of a thousand cost more than their steps.
+For the keys of a message, its moves and the tasks of a cancel, of which each is a procedure of its own. A task of the
+loop and a future for each of a thousand cost more than their steps.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Hashable, Sequence
 from typing import Any, Generic, cast
 
-from timerd.core.protocol import Procedure, RunningProcedure, joined
+from timerd.core.protocol import AskToMove, FindVacant, HintRows, Procedure, Recheck, RunningProcedure, joined
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.services.holding.driving import WRITES, Performs, Returned, drive, unknown_of
 from timerd.services.holding.shared_trips import SHARED, SharedTrips, apart
@@ -84,9 +84,18 @@ def _groups(lanes: Lanes) -> list[Lanes]:
 
 
 def _kind(lane: _DrivenProcedure[Any]) -> Hashable:
-    """Of what it asks: equal where it goes together."""
-    request = lane.request
-    return id(lane) if request is None or type(request) not in SHARED else (type(request), apart(request))
+    """Of what it asks: equal where it goes together. Nobody waits for the holder of another partition."""
+    match lane.request:
+        case AskToMove(partition) | Recheck(partition):
+            return type(lane.request), partition
+        case HintRows(may_repeat=may_repeat):
+            return HintRows, may_repeat
+        case FindVacant():
+            return FindVacant
+        case request if request is not None and type(request) in SHARED:
+            return type(request), apart(request)
+        case _:
+            return id(lane)
 
 
 async def _ask(lanes: Lanes, runner: Performs) -> None:

@@ -64,6 +64,9 @@ class BackfillCalls:
         limit = at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
         after = place_of(request).after
         found, rest = await self._backfills.page(name.namespace, name.schedule_id, after, limit)
+        if not found and not after:
+            # Those of one that was deleted are told as long as they are kept.
+            await self._backfills.check_schedule(name.namespace, name.schedule_id)
         token = token_of(request, ListPlace(0, rest)) if rest is not None else ""
         return wire.ListBackfillsResponse(backfills=map(backfill_of, found), next_page_token=token)
 

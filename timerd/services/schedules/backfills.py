@@ -14,7 +14,8 @@ from timerd.core.schedules.backfill import (
     no_backfill,
     read_backfill,
 )
-from timerd.core.schedules.world import World
+from timerd.core.schedules.changes import Name, check_alive
+from timerd.core.schedules.world import World, read_schedule
 from timerd.model.backfills import Backfill, BackfillName, BackfillState, backfills_place, listed_backfill
 from timerd.model.errors import NotFound
 from timerd.model.storage import Entry, EntryKey
@@ -64,6 +65,11 @@ class Backfills:
         listed = await self._store.list_entries(backfills_place(namespace, schedule_id), after, limit)
         found = await self._there(namespace, schedule_id, listed)
         return found, listed[-1].key.name if len(listed) == limit else None
+
+    async def check_schedule(self, namespace: str, schedule_id: str) -> None:
+        """Raises NotFound where it is not there."""
+        name = Name(namespace, schedule_id)
+        check_alive(name, (await drive(read_schedule(name.key), self._runner))[0])
 
     async def _there(self, namespace: str, schedule_id: str, listed: Sequence[Entry]) -> list[Backfilled]:
         """A name is announced before its backfill is there. One that is left over is removed."""

@@ -15,7 +15,6 @@ from timerd.core.taken import SLOTS
 from timerd.model.codec import PLACES, needing
 from timerd.model.cycles import CYCLE, SLOT_CONTENT, CycleShape, Turn
 from timerd.model.errors import Invalid
-from timerd.model.schedules import ScheduleState
 from timerd.model.task import Template
 from timerd.services.calls.due_times import duration_ms, later_ms, ms_from
 from timerd.services.calls.fields import (
@@ -43,7 +42,7 @@ from timerd.services.schedules.cycle_places import (
 from timerd.services.schedules.cycles import PATIENT, shape_of
 from timerd.services.schedules.rebalancing import Rebalanced
 from timerd.services.schedules.recurring import Recurring
-from timerd.services.schedules.schedule_calls import MAX_NOTE_CHARS, template_of
+from timerd.services.schedules.schedule_calls import MAX_NOTE_CHARS, state_of, template_of
 from timerd.services.schedules.schedules import ListPlace, Shown, request_hash
 from timerd.v1 import cycle_service_pb2 as wire
 from timerd.v1 import schedule_service_pb2 as schedule_wire
@@ -61,11 +60,6 @@ DEFAULT_MOVED = 0.01
 # The task of a slot comes so long before it, or a slot where that is less.
 LEAD_MS = 60_000
 _ID = re.compile(r"[A-Za-z0-9._\-/:]{1,128}")
-_STATES = {
-    ScheduleState.ACTIVE: schedule_wire.SCHEDULE_STATE_ACTIVE,
-    ScheduleState.PAUSED: schedule_wire.SCHEDULE_STATE_PAUSED,
-    ScheduleState.DONE: schedule_wire.SCHEDULE_STATE_DONE,
-}
 _RESUMES: dict[int, Decide] = {
     schedule_wire.RESUME_MODE_UNSPECIFIED: resumed,
     schedule_wire.RESUME_MODE_SKIP_MISSED: resumed,
@@ -284,7 +278,7 @@ def cycle_of(shown: Shown) -> wire.Cycle:
         lead=duration(shape.lead_ms),
         template=wire_of_template(shape.members),
         slot_queue="" if shape.has_roster else definition.template.queue,
-        state=_STATES[entry.state] if not entry.error else schedule_wire.SCHEDULE_STATE_BROKEN,
+        state=state_of(shown),
         revision=entry.revision,
         labels=dict(definition.labels),
         note=definition.note,

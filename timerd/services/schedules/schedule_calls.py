@@ -310,7 +310,7 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
         spec=wire_of_spec(definition.spec),
         policies=wire_of_policies(definition.policies),
         template=wire_of_template(definition.template),
-        state=_STATES[entry.state] if not entry.error else wire.SCHEDULE_STATE_BROKEN,
+        state=state_of(shown),
         revision=entry.revision,
         labels=dict(definition.labels),
         note=note_of(shown),
@@ -332,6 +332,15 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
             for instant_ms, fire_at_ms in shown.upcoming
         )
     return out
+
+
+def state_of(shown: Shown) -> wire.ScheduleState:
+    """DONE is it when its last task was to fire: before, that one is upcoming."""
+    if shown.entry.error:
+        return wire.SCHEDULE_STATE_BROKEN
+    if shown.entry.state is ScheduleState.DONE and not shown.is_done:
+        return wire.SCHEDULE_STATE_ACTIVE
+    return _STATES[shown.entry.state]
 
 
 def note_of(shown: Shown) -> str:

@@ -58,13 +58,14 @@ NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
 class Shown(NamedTuple):
     """A schedule as calls show it. `upcoming`: (instant, fire time); `open_task`: the one that must end before another
-    one comes."""
+    one comes. `is_done`: the last of its tasks was to fire by now; they are written ahead of that."""
 
     name: Name
     entry: Schedule
     definition: Definition
     upcoming: Sequence[tuple[int, int]] = ()
     open_task: TaskId | None = None
+    is_done: bool = False
 
 
 class ListPlace(NamedTuple):
@@ -189,8 +190,8 @@ class Schedules:
             more = min(more, entry.remaining)
         if entry.state is ScheduleState.ACTIVE and more > 0:
             upcoming += self._following(name, entry, definition, more)
-        opened = entry.overlap.open
-        return Shown(name, entry, definition, upcoming[:UPCOMING], self.task_of(name, opened) if opened else None)
+        opened = self.task_of(name, entry.overlap.open) if entry.overlap.open is not None else None
+        return Shown(name, entry, definition, upcoming[:UPCOMING], opened, _is_done(entry, now_ms))
 
     def _following(self, name: Name, entry: Schedule, definition: Definition, count: int) -> Sequence[tuple[int, int]]:
         """None, where the data of this instance do not say when it comes."""
@@ -237,9 +238,14 @@ class Schedules:
             if entry is not None and entry.uid == uid and entry.state is not ScheduleState.DELETED
         ]
         keys = [definition_key(namespace, name, each.uid, each.revision, each.attempt) for name, each in alive]
-        definitions = await self._store.find_entries(keys)
+        definitions, now_ms = await self._store.find_entries(keys), self.world.now_ms()
         return [
-            Shown(Name(namespace, schedule_id), entry, Definition.from_bytes(definition))
+            Shown(
+                Name(namespace, schedule_id),
+                entry,
+                Definition.from_bytes(definition),
+                is_done=_is_done(entry, now_ms),
+            )
             for (schedule_id, entry), definition in zip(alive, definitions, strict=True)
             if definition is not None
         ]
@@ -259,6 +265,10 @@ class Schedules:
         after_ms = self.world.now_ms() if from_ms is None else from_ms
         times = self.times(name.schedule_id, spec)
         return _with_fire_times(when.preview(times, after_ms, count), times, uid)
+
+
+def _is_done(entry: Schedule, now_ms: int) -> bool:
+    return entry.state is ScheduleState.DONE and all(each.fire_at_ms <= now_ms for each in entry.ahead.slots)
 
 
 def _with_fire_times(foreseen: Sequence[when.Foreseen], times: when.Recurrence, uid: bytes) -> list[Coming]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from timerd.core.recurrence import refuse_long_steps
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
 from timerd.model.overlap import Overlap
@@ -100,6 +101,7 @@ def _instant(given: wire.ScheduleSpec, name: str, field: str) -> int:
 def _part(given: wire.SpecPart, field: str) -> Part:
     match given.WhichOneof("part"):
         case "cron":
+            refuse_long_steps(given.cron, f"{field}.cron")
             return Cron(given.cron)
         case "every":
             anchor_ms = ms_from(given.every.anchor, f"{field}.every.anchor") if given.every.HasField("anchor") else 0

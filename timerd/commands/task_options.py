@@ -1,0 +1,80 @@
+"""What a task has beside its payload and its instant, as options: of `schedule`, and of `schedules create`, whose tasks
+have the same."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from timerd.commands.failures import WrongInput
+from timerd.commands.times import parse_span
+
+_TASK, _RETRY = "Task", "Retry"
+
+
+def _of_task(*names: str, **settings: Any) -> Any:  # noqa: ANN401 - as typer.Option
+    return typer.Option(*names, rich_help_panel=_TASK, **settings)
+
+
+def _of_retry(**settings: Any) -> Any:  # noqa: ANN401 - as above
+    return typer.Option(rich_help_panel=_RETRY, **settings)
+
+
+LimitKey = Annotated[str, _of_task(help="Whose task it is: those of a queue take turns by these.")]
+Priority = Annotated[int, _of_task(min=0, max=10, help="A level is worth 64 s of waiting among due tasks.")]
+ContentType = Annotated[str, _of_task(help="Handed to the worker, for example application/json.")]
+ExpireIn = Annotated[str | None, _of_task(metavar="SPAN", help="Not delivered so long after its time.")]
+SoftExpireIn = Annotated[str | None, _of_task(metavar="SPAN", help="Marked late so long after its time.")]
+KeepResult = Annotated[str | None, _of_task(metavar="SPAN", help="Keep what its handler returns so long, up to 24h.")]
+StallTimeout = Annotated[
+    str | None, _of_task(metavar="SPAN", help="An attempt that says no progress so long has failed.")
+]
+OnEnd = Annotated[str, _of_task(metavar="QUEUE", help="A task is inserted there when it ends.")]
+MaxAttempts = Annotated[int, _of_retry(min=0, help="Deliveries in all; 0 = the server's default (20).")]
+FirstBackoff = Annotated[str | None, _of_retry(metavar="SPAN", help="Wait before the second attempt.")]
+MaxBackoff = Annotated[str | None, _of_retry(metavar="SPAN", help="Longest wait between attempts.")]
+AttemptTimeout = Annotated[str | None, _of_retry(metavar="SPAN", help="How long one attempt may take.")]
+
+
+def task_options(
+    *,
+    limit_key: str,
+    priority: int,
+    content_type: str,
+    expire_in: str | None,
+    soft_expire_in: str | None,
+    keep_result: str | None,
+    stall_timeout: str | None,
+    on_end: str,
+    retry: object,
+) -> dict[str, Any]:
+    """As keywords of TaskOptions. Raises WrongInput."""
+    return {
+        **{"limit_key": limit_key, "priority": priority, "content_type": content_type, "on_end": on_end},
+        "retry": retry,
+        "expire_after": lifetime("--expire-in", expire_in),
+        "soft_expire_after": lifetime("--soft-expire-in", soft_expire_in),
+        "keep_result": lifetime("--keep-result", keep_result),
+        "stall_timeout": lifetime("--stall-timeout", stall_timeout),
+    }
+
+
+def retry_of(max_attempts: int, backoff: str | None, max_backoff: str | None, attempt_timeout: str | None) -> object:
+    """None: the server's policy."""
+    from timerd.client import RetryPolicy
+
+    if not max_attempts and backoff is max_backoff is attempt_timeout is None:
+        return None
+    spans = {"initial_backoff": backoff, "max_backoff": max_backoff, "attempt_timeout": attempt_timeout}
+    given: dict[str, Any] = {name: parse_span(text) for name, text in spans.items() if text is not None}
+    return RetryPolicy(max_attempts=max_attempts, **given)
+
+
+def lifetime(option: str, given: str | None) -> timedelta | None:
+    """Raises WrongInput for a span of nothing."""
+    span = None if given is None else parse_span(given)
+    if span is not None and not span:
+        raise WrongInput(f"{option} is {given}: give more than 0, for example 10m.")
+    return span
