@@ -142,7 +142,7 @@ mod tests {
                 }
             }
             if let Some(text) = metadata_of(&headers) {
-                prop_assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), headers.len());
+                prop_assert_eq!(text.split(|byte| *byte == b'\n').count(), headers.len() + 1);
                 prop_assert!(text.iter().all(|byte| *byte == b'\n' || (0x20..0x7f).contains(byte)));
             }
         }

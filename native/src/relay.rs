@@ -22,7 +22,7 @@ use crate::reply::{refusal, write};
 use crate::settings::{HEADER_BYTES, Settings, UNREAD_CALLS};
 
 const UNAVAILABLE: u8 = 14;
-/// Says whose connection a call came by (services/transport/passed_on.py). What a caller writes there is not passed on.
+/// Says by which connection a call came (`passed_on.py`). What its caller writes there is not passed on.
 const CONNECTION: HeaderName = HeaderName::from_static("timerd-connection");
 
 /// The connection to grpcio that the calls of one caller's connection share. It is opened by the first of them.

@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 
 from tests.certificates import Authority, Pair
-from tests.services.native_rig import DOORS, needs_native
+from tests.services.native_rig import DOORS, OPTIONS, needs_native
 from tests.services.tls_rig import WAYS, answered, channel, listening, made, refusal, seen_by, spoken
 from timerd.config import TlsConfig
 from timerd.model.errors import StartupError
@@ -89,6 +89,14 @@ async def test_who_is_asked_for_no_certificate_shows_none(
 
 
 @pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("door", DOORS)
+async def test_without_tls_a_call_comes_from_its_caller_as_well(door: str, way: str) -> None:
+    async with listening(door, TlsConfig()) as address, grpc.aio.insecure_channel(address, options=OPTIONS) as opened:
+        said = await seen_by(opened, way)
+    assert (said["names"], said["peer"]) == (NONE_SHOWN, "ipv4:127.0.0.1")
+
+
+@pytest.mark.parametrize("way", WAYS)
 async def test_nobody_speaks_for_another_connection(
     authority: Authority, server_pair: Pair, ca: bytes, way: str
 ) -> None:
@@ -138,7 +146,8 @@ async def test_both_let_in_the_same_callers(
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("door", DOORS)
 async def test_without_tls_nobody_is_heard(server_pair: Pair, door: str, way: str) -> None:
-    async with listening(door, files(server_pair)) as address, grpc.aio.insecure_channel(address) as opened:
+    tls = files(server_pair)
+    async with listening(door, tls) as address, grpc.aio.insecure_channel(address, options=OPTIONS) as opened:
         assert await refusal(opened, way) is grpc.StatusCode.UNAVAILABLE
         assert await spoken(address, ["h2"])
 

@@ -33,7 +33,7 @@ def make_door(served: ServedCalls, load: Callable[[], NativeModule | None] = loa
 
 
 def _level(config: ServerConfig, native: NativeModule | None) -> int:
-    """Who tries timerd on a machine of his own is not told at each start what else he could install."""
+    """On a machine by itself, as of somebody who tries timerd, what could be installed is not said at each start."""
     host = config.listen.rpartition(":")[0].strip("[]")
     return logging.DEBUG if native is None and is_loopback(host) else logging.INFO
 

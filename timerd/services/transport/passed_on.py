@@ -1,6 +1,6 @@
 """Calls that the native door passes on to grpcio's server: to that they come from the door, and without a certificate.
 The door writes into each by which connection it came, over whatever its caller wrote there; so what that caller has
-shown is known here, and whoever judges it judges as if it had come straight.
+shown is known here, and roles are given as if it had come straight.
 
 The socket is in a folder of the user that the server runs as. Who is that user may do all that the server may.
 """
