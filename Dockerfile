@@ -4,7 +4,8 @@
 #     docker run -v timerd:/data -p 127.0.0.1:7400:7400 -e TIMERD_INSECURE=true timerd:dev
 #
 # BASE is any image with Python 3.11 or newer and its venv module. Wheels in build/wheels are taken from there, and then
-# nothing is fetched; without them pip fetches exactly the versions of requirements.lock, each checked by its hash.
+# nothing is fetched; without them pip fetches exactly the versions of requirements.lock, each checked by its hash. A wheel
+# of timerd-native among them (`make native`, on a machine like the base) is installed too: then that front door serves.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
@@ -16,6 +17,7 @@ RUN set -eu; export SOURCE_DATE_EPOCH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CAC
     pip="/tools/bin/pip --quiet --python /opt/timerd/bin/python install --no-compile"; \
     if ls /src/build/wheels/*.whl >/dev/null 2>&1; then \
       pip="$pip --no-index --find-links /src/build/wheels"; own=/src/build/wheels/timerd-*.whl; else own=/src; fi; \
+    for native in /src/build/wheels/timerd_native-*.whl; do [ ! -e "$native" ] || own="$own $native"; done; \
     $pip --require-hashes --only-binary :all: --requirement /src/requirements.lock; \
     $pip --no-deps $own; \
     find /opt/timerd -depth -type d -path '*/numpy/*' -name tests -exec rm -rf {} +; \

@@ -4,7 +4,8 @@
 
 The tag is taken as it was committed, so what lies about in the tree is in no release. Its sdist, and the two wheels
 timerd-client and timerd, are tried in fresh environments of each Python named (those of 3.11 to 3.14 that are here,
-where none is): the client alone, without numpy; then the server beside it, with a task that goes through both. Beside
+where none is): the client alone, without numpy; then the server beside it, with a task that goes through both; then the
+same by the native front door, which is built where cargo is here. Beside
 them are the manifests of k8s/ in one file and, where a Docker engine answers, the image. What is built names the
 address of `--url`, or that of the remote `origin`, where it is one that a browser can reach.
 """
@@ -24,6 +25,7 @@ from pathlib import Path
 
 import release_deploy
 import release_home
+import release_native
 import split_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +65,7 @@ def check_versions(tag: str, tree: Path) -> str:
         "pyproject.toml": project,
         "timerd/__init__.py": package[1] if package else "",
         str(release_deploy.VERSION): release_deploy.version_of(tree),
+        **release_native.versions(tree),
     }
     if wrong := {place: found for place, found in said.items() if found != version}:
         raise ReleaseFailed(f"The tag is {tag}, and these say otherwise: {wrong}. Make them agree, then tag anew.")
@@ -103,8 +106,8 @@ def works(python: str) -> bool:
         return False
 
 
-def tried(python: str, client: Path, server: Path, folder: Path) -> None:
-    """Raises ReleaseFailed."""
+def tried(python: str, client: Path, server: Path, folder: Path, native: Path | None = None) -> None:
+    """The server is tried without the native door, and with it where it was built. Raises ReleaseFailed."""
     environment = folder / f"trial-{Path(python).name}"
     run(python, "-m", "venv", environment)
     pip, own = (environment / "bin/pip", "--quiet", "--disable-pip-version-check"), environment / "bin/python"
@@ -113,6 +116,10 @@ def tried(python: str, client: Path, server: Path, folder: Path) -> None:
     run(*pip, "install", server, client)
     run(*pip, "check")
     run(own, TRIAL, "server", cwd=folder)
+    if native is not None:
+        run(*pip, "install", "--find-links", native.parent, f"timerd[native] @ {server.resolve().as_uri()}")
+        run(*pip, "check")
+        run(own, TRIAL, "native", cwd=folder)
     run(*pip, "uninstall", "--yes", "timerd")
     run(own, TRIAL, "client", cwd=folder)
 
@@ -128,7 +135,7 @@ def origin() -> str:
 
 
 def release(tag: str, named: Sequence[str], url: str = "") -> None:
-    """Raises ReleaseFailed, NotDeployable, NoHome."""
+    """Raises ReleaseFailed, NotDeployable, NoHome, NotBuilt."""
     home = release_home.checked(url) if url else release_home.home_of(origin())
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -140,9 +147,11 @@ def release(tag: str, named: Sequence[str], url: str = "") -> None:
         here, missing = interpreters(named)
         if not here:
             raise ReleaseFailed(f"None of {', '.join(missing)} is here, so nothing can be tried: name one by --python.")
+        native = release_native.built(tree, folder, DIST)
         for python in here:
-            tried(python, files[1], files[2], folder)
+            tried(python, files[1], files[2], folder, native)
             print(f"{python}: the client alone, and a task through server and client")
+        files += [native] if native is not None else []
         files.append(release_deploy.packed(tree, version, DIST))
         if (image := release_deploy.imaged(tree, version, DIST)) is not None:
             files.append(image)
@@ -163,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         release(given.tag, given.python, given.url)
-    except (ReleaseFailed, release_deploy.NotDeployable, release_home.NoHome) as error:
+    except (ReleaseFailed, release_deploy.NotDeployable, release_home.NoHome, release_native.NotBuilt) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""What .ci/release.py runs in a fresh environment, with nothing of the checkout in its path: `client` or `server`."""
+"""What .ci/release.py runs in a fresh environment, without the checkout in its path: `client`, `server`, `native`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 HEAVY = ("numpy", "aiohttp", "pydantic", "typer", "rich")
 START_S = 60
+PROGRAM = Path(sys.executable).parent / "timerd"
 
 
 def client() -> None:
@@ -33,19 +34,37 @@ def client() -> None:
 
 
 def server() -> None:
-    """A task goes through both."""
+    """A task goes through both; and who asks for the native door, which is not here, is told what to do."""
+    gone_through("grpcio")
+    with tempfile.TemporaryDirectory() as folder:
+        asked = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--set", "front_door=native", "--data", folder]
+        told = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=START_S)
+    assert told.returncode != 0
+    assert "install timerd-native" in told.stderr
+
+
+def native() -> None:
+    """It is of the same version, and serves without being asked for."""
+    assert version("timerd-native") == version("timerd")
+    gone_through("native")
+
+
+def gone_through(door: str) -> None:
+    """A task, by this front door."""
     from timerd.client import SyncClient
     from timerd.worker import Delivery, Worker
 
     assert version("timerd") == version("timerd-client")
-    program = Path(sys.executable).parent / "timerd"
     with tempfile.TemporaryDirectory() as folder:
         serving = subprocess.Popen(
-            [program, "serve", "--data", folder, "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
+            [PROGRAM, "serve", "--data", folder, "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
         )
         try:
             assert serving.stdout is not None
             address = json.loads(serving.stdout.readline())["ready"]
+            doctor = [PROGRAM, "doctor", "--server", address, "--json"]
+            seen_door = json.loads(subprocess.run(doctor, capture_output=True, text=True, check=False).stdout)
+            assert seen_door["front_door"] == door
             with SyncClient(address) as caller:
                 caller.schedule("mails", b"tea is ready", delay=0)
             worker, seen = Worker(address), []
@@ -63,4 +82,4 @@ def server() -> None:
 
 
 if __name__ == "__main__":
-    {"client": client, "server": server}[sys.argv[1]]()
+    {"client": client, "server": server, "native": native}[sys.argv[1]]()

@@ -19,7 +19,9 @@ import manifests
 import release
 import release_deploy
 import release_home
+import release_native
 import split_wheel
+import wheel_check
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -130,7 +132,8 @@ def test_a_tag_says_what_the_tree_says(tag: str, changelog: str, said: str, tmp_
 
     (tmp_path / "timerd").mkdir()
     (tmp_path / release_deploy.VERSION).parent.mkdir(parents=True)
-    for name in ("pyproject.toml", "timerd/__init__.py", release_deploy.VERSION):
+    (tmp_path / "native").mkdir()
+    for name in ("pyproject.toml", "timerd/__init__.py", "native/Cargo.toml", release_deploy.VERSION):
         shutil.copy(release.ROOT / name, tmp_path / name)
     (tmp_path / "CHANGELOG.md").write_text(changelog.format(version=timerd.__version__))
     tag = tag.format(version=timerd.__version__)
@@ -139,6 +142,39 @@ def test_a_tag_says_what_the_tree_says(tag: str, changelog: str, said: str, tmp_
         return
     with pytest.raises(release.ReleaseFailed, match=said):
         release.check_versions(tag, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "place"),
+    [
+        ("native/Cargo.toml", '\nversion = "', '\nversion = "9.', "native/Cargo.toml"),
+        ("pyproject.toml", "timerd-native==", "timerd-native>=", "the extra `native`"),
+    ],
+)
+def test_the_native_door_has_the_version_of_the_server_and_is_asked_for_exactly(
+    file: str, before: str, after: str, place: str, tmp_path: Path
+) -> None:
+    import timerd
+
+    (tmp_path / "native").mkdir()
+    for name in ("pyproject.toml", "native/Cargo.toml"):
+        shutil.copy(release.ROOT / name, tmp_path / name)
+    assert set(release_native.versions(tmp_path).values()) == {timerd.__version__}
+    text = (tmp_path / file).read_text(encoding="utf-8")
+    (tmp_path / file).write_text(text.replace(before, after, 1), encoding="utf-8")
+    assert release_native.versions(tmp_path)[place] != timerd.__version__
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3_600)
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="cargo is not here, which builds the native door")
+def test_a_server_works_without_the_native_door_and_with_it(tmp_path: Path) -> None:
+    """In a fresh environment, with what pip fetches for it."""
+    native = release_native.built(release.ROOT, tmp_path, tmp_path)
+    assert native is not None
+    whole = tmp_path / "whole"
+    client, server = split_wheel.split(wheel_check.build(whole), tmp_path)
+    release.tried(sys.executable, client, server, tmp_path, native)
 
 
 def test_an_interpreter_that_is_not_here_is_named() -> None:

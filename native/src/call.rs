@@ -51,7 +51,7 @@ async fn answered(
     connected: &Connected,
 ) -> Option<Answer> {
     let Plain { method, metadata, .. } = plain;
-    let mut asked = connected.shared.exchange.ask(method, message, metadata, Arc::clone(&connected.peer));
+    let mut asked = connected.shared.exchange.ask(method, message, metadata, Arc::clone(&connected.shown));
     tokio::select! {
         // Who asks and hangs up in one breath is gone.
         biased;

@@ -7,11 +7,13 @@ use bytes::Bytes;
 use h2::RecvStream;
 use h2::server::{Builder, SendResponse};
 use http::Request;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::call;
+use crate::certificate::Names;
 use crate::door::{Phase, Shared};
 use crate::guard::Surely;
 use crate::headers::{bytes_of, plain};
@@ -22,23 +24,62 @@ use crate::settings::{HANDSHAKE, HEADER_BYTES, REFUSED_HEADER_BYTES, Settings, T
 
 const RESOURCE_EXHAUSTED: u8 = 8;
 
+/// What a caller has shown of itself.
+pub struct Shown {
+    /// As grpcio writes it.
+    pub peer: String,
+    /// Of its certificate, which was verified.
+    pub names: Option<Names>,
+}
+
 /// What the calls of one connection share.
 pub struct Connected {
+    /// By which Python finds what was shown, for calls that are passed on.
+    pub number: u64,
+    pub shown: Arc<Shown>,
     pub shared: Arc<Shared>,
-    /// As grpcio writes it.
-    pub peer: Arc<str>,
     pub upstream: Upstream,
+}
+
+impl Connected {
+    fn new(shown: Shown, shared: Arc<Shared>) -> Arc<Self> {
+        let shown = Arc::new(shown);
+        let number = shared.guests.put(Arc::clone(&shown));
+        Arc::new(Self { number, shown, shared, upstream: Upstream::new() })
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        self.shared.guests.forget(self.number);
+    }
 }
 
 pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, mut phase: watch::Receiver<Phase>) {
     let _ = stream.set_nodelay(true);
+    let (until, peer) = (Instant::now() + HANDSHAKE, named(peer));
+    let Some(tls) = &shared.settings.tls else {
+        return speak(stream, Shown { peer, names: None }, until, Arc::clone(&shared), phase).await;
+    };
+    let greeted = tokio::select! {
+        greeted = timeout_at(until, tls.greet(stream, &shared.exchange)) => greeted,
+        _ = phase.wait_for(|phase| *phase != Phase::Open) => return,
+    };
+    if let Ok(Ok((stream, names))) = greeted {
+        speak(stream, Shown { peer, names }, until, Arc::clone(&shared), phase).await;
+    }
+}
+
+async fn speak<S>(stream: S, shown: Shown, until: Instant, shared: Arc<Shared>, mut phase: watch::Receiver<Phase>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let handshake = settings_of(&shared.settings).handshake::<_, Bytes>(stream);
-    let Ok(Ok(mut connection)) = timeout(HANDSHAKE, handshake).await else {
+    let Ok(Ok(mut connection)) = timeout_at(until, handshake).await else {
         return;
     };
     let pings = connection.ping_pong();
-    let upstream = Upstream::new();
-    let connected = Arc::new(Connected { shared: Arc::clone(&shared), peer: named(peer).into(), upstream });
+    let connected = Connected::new(shown, Arc::clone(&shared));
     let gone = keepalive::watch(pings, &shared.settings);
     tokio::pin!(gone);
     let mut is_draining = false;

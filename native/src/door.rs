@@ -38,7 +38,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use pyo3::exceptions::PyOSError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use tokio::net::{TcpListener, TcpSocket};
@@ -46,12 +46,14 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::connection;
+use crate::connection::{self, Shown};
 use crate::exchange::{Answer, Exchange, locked};
 use crate::guard::{Surely, surely};
+use crate::guests::Guests;
 use crate::message::framed;
 use crate::reply::{MESSAGE, STATUS, refusal};
 use crate::settings::{CONNECTIONS, Settings};
+use crate::tls::{Pem, Tls};
 
 const INTERNAL: u8 = 13;
 /// Callers that the system keeps until they are accepted.
@@ -70,9 +72,15 @@ pub enum Phase {
 pub struct Shared {
     pub settings: Settings,
     pub exchange: Arc<Exchange>,
+    pub guests: Guests,
 }
 
-type PyCall<'py> = (u64, usize, Bound<'py, PyBytes>, Bound<'py, PyBytes>, String);
+/// Of a certificate: its alternative names and its common name.
+type PyNames<'py> = (Vec<Bound<'py, PyBytes>>, Bound<'py, PyBytes>);
+type PyShown<'py> = (String, Option<PyNames<'py>>);
+type PyCall<'py> = (u64, usize, Bound<'py, PyBytes>, Bound<'py, PyBytes>, String, Option<PyNames<'py>>);
+/// Certificate, key, authority of callers.
+type PyPem = (Vec<u8>, Vec<u8>, Option<Vec<u8>>);
 type PyFailure = (u64, u16, Vec<u8>, Vec<(String, Vec<u8>)>);
 
 /// What Python has of a door. Its descriptor `bell` is readable when there is something to take.
@@ -86,7 +94,7 @@ pub struct Door {
 #[pymethods]
 impl Door {
     #[new]
-    #[pyo3(signature = (methods, upstream, *, calls_per_connection, message_bytes, unread_bytes, ping_every_ms, ping_timeout_ms))]
+    #[pyo3(signature = (methods, upstream, *, calls_per_connection, message_bytes, unread_bytes, ping_every_ms, ping_timeout_ms, tls))]
     #[allow(clippy::too_many_arguments, clippy::needless_pass_by_value)]
     fn new(
         methods: Vec<String>,
@@ -96,13 +104,23 @@ impl Door {
         unread_bytes: u32,
         ping_every_ms: u64,
         ping_timeout_ms: u64,
+        tls: Option<PyPem>,
     ) -> PyResult<Self> {
         let methods: HashMap<_, _> = methods.into_iter().enumerate().map(|(at, path)| (path, at)).collect();
         let (ping_every, ping_timeout) = (Duration::from_millis(ping_every_ms), Duration::from_millis(ping_timeout_ms));
-        let settings =
-            Settings { methods, upstream, calls_per_connection, message_bytes, unread_bytes, ping_every, ping_timeout };
+        let tls = tls.map(|pem| Tls::new(&pem_of(&pem))).transpose().map_err(unusable)?;
+        let settings = Settings {
+            methods,
+            upstream,
+            calls_per_connection,
+            message_bytes,
+            unread_bytes,
+            ping_every,
+            ping_timeout,
+            tls,
+        };
         let exchange = Arc::new(Exchange::new()?);
-        let shared = Arc::new(Shared { settings, exchange });
+        let shared = Arc::new(Shared { settings, exchange, guests: Guests::default() });
         Ok(Self { shared, phase: watch::channel(Phase::Open).0, thread: Mutex::default() })
     }
 
@@ -120,14 +138,35 @@ impl Door {
         self.shared.exchange.bell.descriptor()
     }
 
-    /// Calls that have come, as (number, method, message, metadata, peer), and numbers of those that are gone.
-    fn take<'py>(&self, py: Python<'py>, most: usize) -> (Vec<PyCall<'py>>, Vec<u64>) {
-        let (calls, gone) = surely(|| self.shared.exchange.take(most));
-        let shown = calls.into_iter().map(|call| {
+    /// Calls that have come, as (number, method, message, metadata, peer, names); numbers of those that are gone; and
+    /// the last handshake that knocked, or 0.
+    fn take<'py>(&self, py: Python<'py>, most: usize) -> (Vec<PyCall<'py>>, Vec<u64>, u64) {
+        let taken = surely(|| self.shared.exchange.take(most));
+        let calls = taken.calls.into_iter().map(|call| {
             let (message, metadata) = (PyBytes::new(py, &call.message), PyBytes::new(py, &call.metadata));
-            (call.number, call.method, message, metadata, call.peer.to_string())
+            let (peer, names) = shown_to(py, &call.shown);
+            (call.number, call.method, message, metadata, peer, names)
         });
-        (shown.collect(), gone)
+        (calls.collect(), taken.gone, taken.knock)
+    }
+
+    /// Of a connection that is open: its peer, and the names in its certificate.
+    fn shown<'py>(&self, py: Python<'py>, connection: u64) -> Option<PyShown<'py>> {
+        self.shared.guests.get(connection).map(|shown| shown_to(py, &shown))
+    }
+
+    /// Takes up other files of TLS. Raises `ValueError`, and then those before stay in force.
+    #[allow(clippy::needless_pass_by_value)]
+    fn renew(&self, pem: PyPem) -> PyResult<()> {
+        match &self.shared.settings.tls {
+            Some(tls) => tls.renew(&pem_of(&pem)).map_err(unusable),
+            None => Err(PyValueError::new_err("this door does not speak TLS")),
+        }
+    }
+
+    /// Handshakes that have knocked, up to this one, go on.
+    fn greet(&self, through: u64) {
+        self.shared.exchange.greet(through);
     }
 
     /// `replies`: (number, message); `failures`: (number, code, message as gRPC writes it, trailers). Returns the
@@ -177,6 +216,30 @@ impl Door {
             ("in_hand", exchange.in_hand() as u64),
         ])
     }
+}
+
+/// Raises `ValueError` where the door could not speak TLS with it.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)]
+pub fn check_tls(pem: PyPem) -> PyResult<()> {
+    Tls::new(&pem_of(&pem)).map(|_| ()).map_err(unusable)
+}
+
+fn pem_of((certificate, key, client_ca): &PyPem) -> Pem<'_> {
+    Pem { certificate, key, client_ca: client_ca.as_deref() }
+}
+
+#[allow(clippy::needless_pass_by_value)]
+fn unusable(error: tokio_rustls::rustls::Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+fn shown_to<'py>(py: Python<'py>, shown: &Shown) -> PyShown<'py> {
+    let names = shown.names.as_ref().map(|names| {
+        let alternative = names.alternative.iter().map(|name| PyBytes::new(py, name)).collect();
+        (alternative, PyBytes::new(py, &names.common))
+    });
+    (shown.peer.clone(), names)
 }
 
 /// What cannot be written is left out: the answers beside it are of other callers.

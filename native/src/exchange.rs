@@ -2,7 +2,7 @@
 //!
 //! A call that has come waits in `arrived` until Python takes all that is there; the bell rings for the first of them
 //! only. Answers wait in `ready` until the door's thread hands them to their calls, which is woken once for all of
-//! them. Nobody holds a lock while they do anything else.
+//! them. A handshake of TLS knocks, and waits until Python has looked. Nobody holds a lock while they do anything else.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,16 +11,17 @@ use std::sync::{Mutex, MutexGuard};
 
 use bytes::Bytes;
 use http::HeaderMap;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, oneshot, watch};
 
 use crate::bell::Bell;
+use crate::connection::Shown;
 
 pub struct Call {
     pub number: u64,
     pub method: usize,
     pub message: Bytes,
     pub metadata: Vec<u8>,
-    pub peer: Arc<str>,
+    pub shown: Arc<Shown>,
 }
 
 pub enum Answer {
@@ -35,6 +36,23 @@ struct Arrived {
     calls: Vec<Call>,
     /// Numbers of calls that nobody waits for any more.
     gone: Vec<u64>,
+    /// The last one, and whether Python has not heard of it.
+    knock: u64,
+    is_knocking: bool,
+}
+
+impl Arrived {
+    fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.gone.is_empty() && !self.is_knocking
+    }
+}
+
+/// All that has come.
+pub struct Taken {
+    pub calls: Vec<Call>,
+    pub gone: Vec<u64>,
+    /// Handshakes up to this one wait for `greet`; 0: none.
+    pub knock: u64,
 }
 
 type Waiting = oneshot::Sender<Answer>;
@@ -46,6 +64,7 @@ pub struct Exchange {
     waiting: Mutex<HashMap<u64, Waiting>>,
     ready: Mutex<Vec<(Waiting, Answer)>>,
     woken: Notify,
+    greeted: watch::Sender<u64>,
     last: AtomicU64,
 }
 
@@ -67,38 +86,61 @@ impl Exchange {
             waiting: Mutex::default(),
             ready: Mutex::default(),
             woken: Notify::new(),
+            greeted: watch::channel(0).0,
             last: AtomicU64::new(0),
         })
     }
 
     /// The answer comes by the receiver. Whoever drops the guard before it came does not want it any more.
-    pub fn ask(self: &Arc<Self>, method: usize, message: Bytes, metadata: Vec<u8>, peer: Arc<str>) -> Asked {
+    pub fn ask(self: &Arc<Self>, method: usize, message: Bytes, metadata: Vec<u8>, shown: Arc<Shown>) -> Asked {
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
         let (sender, answer) = oneshot::channel();
         locked(&self.waiting).insert(number, sender);
-        let mut arrived = locked(&self.arrived);
-        let is_first = arrived.calls.is_empty() && arrived.gone.is_empty();
-        arrived.calls.push(Call { number, method, message, metadata, peer });
-        drop(arrived);
         self.figures.calls.fetch_add(1, Ordering::Relaxed);
-        if is_first {
-            self.bell.ring();
-        }
+        self.arrive(|arrived| arrived.calls.push(Call { number, method, message, metadata, shown }));
         Asked { number, answer, exchange: Arc::clone(self) }
     }
 
-    /// At most `most` calls, the first ones first, and all that are gone.
-    pub fn take(&self, most: usize) -> (Vec<Call>, Vec<u64>) {
+    fn arrive<T>(&self, put: impl FnOnce(&mut Arrived) -> T) -> T {
+        let mut arrived = locked(&self.arrived);
+        let is_first = arrived.is_empty();
+        let found = put(&mut arrived);
+        drop(arrived);
+        if is_first {
+            self.bell.ring();
+        }
+        found
+    }
+
+    /// Returns when Python has looked for other files of TLS, after this was called.
+    pub async fn knock(&self) {
+        let mut greeted = self.greeted.subscribe();
+        let mine = self.arrive(|arrived| {
+            arrived.knock += 1;
+            arrived.is_knocking = true;
+            arrived.knock
+        });
+        // Its sender lives as long as `self`.
+        let _ = greeted.wait_for(|through| *through >= mine).await;
+    }
+
+    pub fn greet(&self, through: u64) {
+        self.greeted.send_replace(through);
+    }
+
+    /// At most `most` calls, the first ones first, and all else.
+    pub fn take(&self, most: usize) -> Taken {
         self.bell.hush();
         let mut arrived = locked(&self.arrived);
         let gone = std::mem::take(&mut arrived.gone);
+        let knock = if std::mem::take(&mut arrived.is_knocking) { arrived.knock } else { 0 };
         let count = most.min(arrived.calls.len());
         let rest = arrived.calls.split_off(count);
         let calls = std::mem::replace(&mut arrived.calls, rest);
         if !arrived.calls.is_empty() {
             self.bell.ring();
         }
-        (calls, gone)
+        Taken { calls, gone, knock }
     }
 
     /// Returns the numbers of those that nobody waits for.
@@ -142,13 +184,7 @@ impl Exchange {
             return;
         }
         self.figures.gone.fetch_add(1, Ordering::Relaxed);
-        let mut arrived = locked(&self.arrived);
-        let is_first = arrived.calls.is_empty() && arrived.gone.is_empty();
-        arrived.gone.push(number);
-        drop(arrived);
-        if is_first {
-            self.bell.ring();
-        }
+        self.arrive(|arrived| arrived.gone.push(number));
     }
 }
 
@@ -174,27 +210,32 @@ mod tests {
     use super::*;
 
     fn asked(exchange: &Arc<Exchange>, text: &'static str) -> Asked {
-        exchange.ask(0, Bytes::from_static(text.as_bytes()), Vec::new(), Arc::from("peer"))
+        exchange.ask(
+            0,
+            Bytes::from_static(text.as_bytes()),
+            Vec::new(),
+            Arc::new(Shown { peer: "peer".into(), names: None }),
+        )
     }
 
     #[test]
     fn what_has_come_is_one_batch_in_its_order() {
         let exchange = Arc::new(Exchange::new().unwrap());
         let _asked: Vec<_> = ["a", "b", "c"].map(|text| asked(&exchange, text)).into();
-        let (calls, _) = exchange.take(2);
+        let calls = exchange.take(2).calls;
         assert_eq!(calls.iter().map(|call| &call.message[..]).collect::<Vec<_>>(), [b"a", b"b"]);
-        assert_eq!(exchange.take(2).0[0].number, 3);
-        assert!(exchange.take(2).0.is_empty());
+        assert_eq!(exchange.take(2).calls[0].number, 3);
+        assert!(exchange.take(2).calls.is_empty());
     }
 
     #[test]
     fn who_went_is_told_of_once_and_its_answer_is_lost() {
         let exchange = Arc::new(Exchange::new().unwrap());
         drop(asked(&exchange, "a"));
-        let (calls, gone) = exchange.take(9);
+        let Taken { calls, gone, .. } = exchange.take(9);
         assert_eq!((calls.len(), gone), (1, vec![1]));
         assert_eq!(exchange.answer(vec![(1, Answer::Reply(Bytes::new()))]), [1]);
-        assert!(exchange.take(9).1.is_empty());
+        assert!(exchange.take(9).gone.is_empty());
     }
 
     #[test]
@@ -203,7 +244,29 @@ mod tests {
         let first = asked(&exchange, "a");
         assert!(exchange.answer(vec![(1, Answer::Reply(Bytes::new()))]).is_empty());
         drop(first);
-        assert!(exchange.take(9).1.is_empty());
+        assert!(exchange.take(9).gone.is_empty());
         assert_eq!(exchange.in_hand(), 0);
+    }
+
+    #[test]
+    fn a_handshake_waits_for_a_look_that_began_after_it() {
+        let exchange = Exchange::new().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (mut first, mut second) = (Box::pin(exchange.knock()), Box::pin(exchange.knock()));
+            assert!(polled(&mut first).await.is_pending());
+            let looked = exchange.take(9).knock;
+            assert!(polled(&mut second).await.is_pending());
+            exchange.greet(looked);
+            assert!(polled(&mut first).await.is_ready());
+            assert!(polled(&mut second).await.is_pending());
+            exchange.greet(exchange.take(9).knock);
+            assert!(polled(&mut second).await.is_ready());
+            assert_eq!(exchange.take(9).knock, 0);
+        });
+    }
+
+    async fn polled<F: Future + Unpin>(work: &mut F) -> std::task::Poll<F::Output> {
+        std::future::poll_fn(|cx| std::task::Poll::Ready(std::pin::Pin::new(&mut *work).poll(cx))).await
     }
 }

@@ -89,6 +89,9 @@ fn timeout_of(text: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -113,6 +116,36 @@ mod tests {
         headers.append("x-one", "a".parse().unwrap());
         headers.append("x-one", "b: c".parse().unwrap());
         assert_eq!(metadata_of(&headers).unwrap(), b"x-one:a\nx-one:b: c\n");
+    }
+
+    proptest! {
+        #[test]
+        fn a_timeout_is_eight_digits_and_a_unit_or_none(text in "[0-9 +-]{0,10}[HMSmunx]?") {
+            let (digits, unit) = text.split_at(text.len().saturating_sub(1));
+            let is_one = (1..=8).contains(&digits.len())
+                && digits.bytes().all(|byte| byte.is_ascii_digit())
+                && ["H", "M", "S", "m", "u", "n"].contains(&unit);
+            prop_assert_eq!(timeout_of(text.as_bytes()).is_some(), is_one);
+        }
+
+        #[test]
+        fn a_timeout_of_whatever_bytes_ends_nobody(text in vec(any::<u8>(), 0..12)) {
+            timeout_of(&text);
+        }
+
+        #[test]
+        fn each_header_is_one_line_or_all_are_left_to_grpcio(values in vec(vec(any::<u8>(), 0..9), 0..5)) {
+            let mut headers = HeaderMap::new();
+            for value in &values {
+                if let Ok(value) = http::HeaderValue::from_bytes(value) {
+                    headers.append("x-one", value);
+                }
+            }
+            if let Some(text) = metadata_of(&headers) {
+                prop_assert_eq!(text.split(|byte| *byte == b'\n').count(), headers.len() + 1);
+                prop_assert!(text.iter().all(|byte| *byte == b'\n' || (0x20..0x7f).contains(byte)));
+            }
+        }
     }
 
     #[test]

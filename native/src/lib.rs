@@ -2,21 +2,24 @@
 
 mod bell;
 mod call;
+mod certificate;
 mod connection;
 mod door;
 mod exchange;
 mod guard;
+mod guests;
 mod headers;
 mod keepalive;
 mod message;
 mod relay;
 mod reply;
 mod settings;
+mod tls;
 
 use pyo3::prelude::*;
 
 /// Grows when what Python and the door say to each other changes.
-const WIRE_VERSION: u32 = 1;
+const WIRE_VERSION: u32 = 2;
 
 #[pyfunction]
 fn wire_version() -> u32 {
@@ -26,5 +29,6 @@ fn wire_version() -> u32 {
 #[pymodule]
 fn timerd_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(wire_version, module)?)?;
+    module.add_function(wrap_pyfunction!(door::check_tls, module)?)?;
     module.add_class::<door::Door>()
 }

@@ -116,6 +116,10 @@ pub fn framed(message: &[u8]) -> Option<Bytes> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use proptest::sample::Index;
+
     use super::*;
 
     fn said(parts: &[&[u8]], most_bytes: usize) -> &'static str {
@@ -150,6 +154,40 @@ mod tests {
         assert_eq!(said(&[&[0, 0, 0, 0, 10]], 9), "odd");
         assert_eq!(said(&[&[0, 0, 0, 0, 1, 7, 8]], 9), "odd");
         assert_eq!(said(&[&[0, 255, 255, 255, 255]], 9), "odd");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_way_it_is_cut_it_is_whole_with_its_last_byte(
+            message in vec(any::<u8>(), 0..300),
+            cuts in vec(any::<Index>(), 0..8),
+        ) {
+            let all = framed(&message).unwrap();
+            let mut ends: Vec<_> = cuts.iter().map(|cut| cut.index(all.len() + 1)).collect();
+            ends.push(all.len());
+            ends.sort_unstable();
+            let (mut held, mut begin) = (Held::default(), 0);
+            for end in ends {
+                held.add(all.slice(begin..end));
+                prop_assert_eq!(matches!(judged(held.read(), 300), Judged::Whole), end == all.len());
+                prop_assert!(!matches!(judged(held.read(), 300), Judged::Odd));
+                begin = end;
+            }
+            prop_assert_eq!(held.message(), message);
+        }
+
+        #[test]
+        fn bytes_of_a_stranger_are_kept_as_they_came(parts in vec(vec(any::<u8>(), 0..12), 0..6), most in 0..40_usize) {
+            let mut held = Held::default();
+            for part in &parts {
+                held.add(Bytes::copy_from_slice(part));
+                if let Judged::Whole = judged(held.read(), most) {
+                    let length = u32::from_be_bytes(held.read()[1..PREFIX_BYTES].try_into().unwrap()) as usize;
+                    prop_assert!(length <= most && held.read()[0] == 0 && held.read().len() == PREFIX_BYTES + length);
+                }
+            }
+            prop_assert_eq!(held.all(), parts.concat());
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
+use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
@@ -21,6 +22,8 @@ use crate::reply::{refusal, write};
 use crate::settings::{HEADER_BYTES, Settings, UNREAD_CALLS};
 
 const UNAVAILABLE: u8 = 14;
+/// Says by which connection a call came (`passed_on.py`). What its caller writes there is not passed on.
+const CONNECTION: HeaderName = HeaderName::from_static("timerd-connection");
 
 /// The connection to grpcio that the calls of one caller's connection share. It is opened by the first of them.
 pub struct Upstream(Mutex<Option<SendRequest<Bytes>>>);
@@ -60,11 +63,17 @@ async fn connect(settings: &Settings) -> Option<SendRequest<Bytes>> {
 }
 
 /// `read`: what was read of the body already.
-pub async fn serve(request: Request<RecvStream>, read: Bytes, respond: SendResponse<Bytes>, connected: Arc<Connected>) {
+pub async fn serve(
+    mut request: Request<RecvStream>,
+    read: Bytes,
+    respond: SendResponse<Bytes>,
+    connected: Arc<Connected>,
+) {
     connected.shared.exchange.figures.relayed.fetch_add(1, Ordering::Relaxed);
     let Some(sender) = connected.upstream.ready(&connected.shared.settings).await else {
         return write(refusal(UNAVAILABLE, "The server is going away: repeat the call."), respond);
     };
+    request.headers_mut().insert(CONNECTION, HeaderValue::from(connected.number));
     pass(request, read, respond, sender).await;
 }
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::tls::Tls;
+
 pub struct Settings {
     /// The path of a unary method -> its number, by which Python knows it.
     pub methods: HashMap<String, usize>,
@@ -17,6 +19,8 @@ pub struct Settings {
     pub unread_bytes: u32,
     pub ping_every: Duration,
     pub ping_timeout: Duration,
+    /// None: it is not spoken.
+    pub tls: Option<Tls>,
 }
 
 /// Of one connection, what its sender may have sent and nobody has read: some calls at their limit.
@@ -28,7 +32,7 @@ pub const REFUSED_HEADER_BYTES: usize = 16 << 10;
 pub const PLAIN_HEADER_BYTES: usize = 8 << 10;
 /// Connections beyond it wait in the queue of the system.
 pub const CONNECTIONS: usize = 20_000;
-/// For the first words of HTTP/2 on a new connection.
+/// For the first words on a new connection: those of TLS, where it is spoken, and of HTTP/2.
 pub const HANDSHAKE: Duration = Duration::from_secs(20);
 /// Calls that were taken back before anybody looked at them: a client may do so with all that it has.
 pub const TAKEN_BACK: usize = 4_096;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +13,37 @@ import grpc
 import grpc.aio
 import pytest
 
+from tests.certificates import Authority, Pair
 from timerd.config import ServerConfig, TlsConfig
 from timerd.model.errors import Overloaded, StartupError
 from timerd.services.transport.door_choice import make_door
 from timerd.services.transport.front_door import CallOutcome, ServedCalls
 from timerd.services.transport.grpcio_door import GrpcioDoor
+from timerd.services.transport.listen import Address
 from timerd.services.transport.local_calls import LocalCalls, LocalContext
 from timerd.services.transport.native_answers import Answers
 from timerd.services.transport.native_calls import NativeCalls, NativeContext, metadata_of
-from timerd.services.transport.native_door import NativeDoor
-from timerd.services.transport.native_wire import WIRE_VERSION, NativeCall, NativeFailure, NativeReply, load_native
+from timerd.services.transport.native_door import NativeDoor, caller_at
+from timerd.services.transport.native_tls import Greeting
+from timerd.services.transport.native_wire import (
+    WIRE_VERSION,
+    NativeCall,
+    NativeFailure,
+    NativePem,
+    NativeReply,
+    NativeShown,
+    load_native,
+)
+from timerd.services.transport.passed_on import CONNECTION, PassedContext, PassedOn
 from timerd.services.transport.status import problem_of
+from timerd.services.transport.tls import TlsFiles, read_tls
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as wire
 
 GET, SCHEDULE = "/timerd.v1.TimerService/Get", "/timerd.v1.TimerService/Schedule"
 REPLY = wire.GetResponse()
+SHOWN: NativeShown = ("ipv4:127.0.0.1:9", ([b"orders.example", b"::1"], b"orders"))
+CERTIFICATE = {"x509_subject_alternative_name": [b"orders.example", b"::1"], "x509_common_name": [b"orders"]}
 OVERLOADED = Overloaded("Zu viel: 100 % voll, später.", "FULL", retry_after_ms=1_250)
 Handle = Callable[[Any, Any], Any]
 
@@ -40,6 +57,10 @@ class HeldWire:
         self.replies: list[NativeReply] = []
         self.failures: list[NativeFailure] = []
         self.batches = 0
+        self.knock = 0
+        self.greeted = 0
+        self.renewed: list[NativePem] = []
+        self.unusable = ""
 
     def listen(self, host: str, port: int) -> int:
         raise OSError(f"{host}:{port}")
@@ -47,9 +68,20 @@ class HeldWire:
     def bell(self) -> int:
         return -1
 
-    def take(self, most: int) -> tuple[list[NativeCall], list[int]]:
+    def take(self, most: int) -> tuple[list[NativeCall], list[int], int]:
         taken, self.coming = self.coming[:most], self.coming[most:]
-        return taken, list(self.gone)
+        return taken, list(self.gone), self.knock
+
+    def greet(self, through: int) -> None:
+        self.greeted = through
+
+    def renew(self, pem: NativePem) -> None:
+        if self.unusable:
+            raise ValueError(self.unusable)
+        self.renewed.append(pem)
+
+    def shown(self, connection: int) -> NativeShown | None:
+        return SHOWN if connection == 7 else None
 
     def answer(self, replies: Sequence[NativeReply], failures: Sequence[NativeFailure]) -> list[int]:
         self.batches += 1
@@ -70,7 +102,7 @@ def served(handle: Handle, together: Mapping[str, Any] | None = None, **settings
     handlers = grpc.method_handlers_generic_handler("timerd.v1.TimerService", {"Get": handler})
     calls = LocalCalls((), (handlers,))
     calls.open()
-    return ServedCalls(ServerConfig(**settings), grpc.aio.server(), calls, [GET, SCHEDULE], together or {})
+    return ServedCalls(ServerConfig(**settings), grpc.aio.server(), PassedOn(), calls, [GET, SCHEDULE], together or {})
 
 
 def made(handle: Handle, together: Mapping[str, Any] | None = None) -> tuple[NativeCalls, HeldWire]:
@@ -79,7 +111,7 @@ def made(handle: Handle, together: Mapping[str, Any] | None = None) -> tuple[Nat
 
 
 def call(number: int, message: bytes = b"", place: int = 0, headers: bytes = b"") -> NativeCall:
-    return number, place, message, headers, "ipv4:127.0.0.1:9"
+    return number, place, message, headers, *SHOWN
 
 
 async def turns() -> None:
@@ -211,9 +243,118 @@ def test_headers_are_shown_as_grpcio_shows_them() -> None:
         ("x-two-bin", b"\xff"),
         ("x-two-bin", b""),
     ]
-    context = NativeContext(headers, "ipv4:127.0.0.1:9")
+    context = NativeContext(headers, ("ipv4:127.0.0.1:9", None))
     assert dict(context.invocation_metadata())["x-one"] == "a: b"
-    assert context.peer() == "ipv4:127.0.0.1:9"
+    assert (context.peer(), context.auth_context()) == ("ipv4:127.0.0.1:9", {})
+
+
+async def test_handlers_see_what_the_caller_has_shown() -> None:
+    seen: list[Any] = []
+
+    async def look(_: object, context: LocalContext) -> wire.GetResponse:
+        seen.append((context.peer(), context.auth_context()))
+        return REPLY
+
+    calls, held = made(look)
+    held.coming = [call(1)]
+    calls.rung()
+    await turns()
+    assert seen == [("ipv4:127.0.0.1:9", CERTIFICATE)]
+
+
+class GrpcContext:
+    """Of a call that grpcio got from the door."""
+
+    def __init__(self, *metadata: tuple[str, str]) -> None:
+        self.metadata = metadata
+
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        return self.metadata
+
+    def peer(self) -> str:
+        return "unix:"
+
+    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
+        return {"x509_common_name": [b"nobody"]}
+
+    def code(self) -> int:
+        return 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "peer", "certificate"),
+    [
+        ([(CONNECTION, "7")], "ipv4:127.0.0.1:9", CERTIFICATE),
+        ([(CONNECTION, "8")], "", {}),
+        ([(CONNECTION, "7x")], "", {}),
+        ([], "", {}),
+    ],
+    ids=["open", "gone", "no number", "not by the door"],
+)
+async def test_a_call_that_was_passed_on_is_that_of_who_made_it(
+    headers: list[tuple[str, str]], peer: str, certificate: object
+) -> None:
+    passed_on, found = PassedOn(), list[Any]()
+
+    async def look(_: object, context: object) -> None:
+        found.append(context)
+
+    handler: Any = grpc.unary_unary_rpc_method_handler(look)
+
+    async def continuation(_: object) -> Any:  # noqa: ANN401
+        return handler
+
+    details: Any = None
+    assert await passed_on.intercept_service(continuation, details) is handler, "without a door before it"
+    passed_on.know(partial(caller_at, HeldWire()))
+    around: Any = await passed_on.intercept_service(continuation, details)
+    await around.unary_unary(b"", GrpcContext(("x-one", "a"), *headers))
+    (context,) = found
+    assert isinstance(context, PassedContext)
+    assert (context.peer(), context.auth_context()) == (peer, certificate)
+    assert context.invocation_metadata() == (("x-one", "a"),)
+    assert context.code() == 5, "all else is gRPC's"
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    return Authority(tmp_path).sign("server", "DNS:localhost")
+
+
+def tls_of(pair: Pair) -> TlsConfig:
+    return TlsConfig(certificate_file=pair.certificate, key_file=pair.key)
+
+
+async def test_a_handshake_goes_on_when_the_files_have_been_looked_at(pair: Pair, tmp_path: Path) -> None:
+    held = HeldWire()
+    calls = NativeCalls(served(lambda *_: None), held, Greeting(held, TlsFiles(tls_of(pair))).greet)
+    calls.rung()
+    assert held.greeted == 0
+    held.knock = 3
+    calls.rung()
+    assert (held.greeted, held.renewed) == (3, [])
+    other = Authority(tmp_path, "other").sign("later", "DNS:localhost")
+    for old, new in zip(pair, other, strict=True):
+        os.replace(new, old)
+    held.knock = 4
+    calls.rung()
+    assert (held.greeted, held.renewed) == (4, [read_tls(tls_of(pair))])
+
+
+async def test_files_that_the_door_cannot_use_hold_no_handshake(
+    pair: Pair, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = HeldWire()
+    greeting = Greeting(held, TlsFiles(tls_of(pair)))
+    held.unusable = "no such curve"
+    for old, new in zip(pair, Authority(tmp_path, "other").sign("later", "DNS:localhost"), strict=True):
+        os.replace(new, old)
+    greeting.greet(2)
+    assert held.greeted == 2
+    assert "cannot use the new TLS files; the old ones stay in force. no such curve" in caplog.text
 
 
 def test_both_sides_count_the_same_forms() -> None:
@@ -227,52 +368,83 @@ def test_both_sides_count_the_same_forms() -> None:
 class Package:
     """As `timerd_native`."""
 
-    Door = HeldWire
-
-    def __init__(self, version: int = WIRE_VERSION) -> None:
+    def __init__(self, version: int = WIRE_VERSION, unusable: str = "") -> None:
         self._version = version
+        self._unusable = unusable
+        self.given: dict[str, Any] = {}
+
+    def Door(self, *_: object, **given: Any) -> HeldWire:  # noqa: ANN401
+        self.given = given
+        return HeldWire()
 
     def wire_version(self) -> int:
         return self._version
 
+    def check_tls(self, _: NativePem) -> None:
+        if self._unusable:
+            raise ValueError(self._unusable)
 
-TLS = {"tls": TlsConfig(certificate_file="c.pem", key_file="k.pem")}  # type: ignore[arg-type]
+
+UNUSABLE = Package(unusable="no such curve")
 
 
 def chosen(package: Any, **settings: Any) -> object:  # noqa: ANN401
     return make_door(served(lambda *_: None, **settings), lambda: package)
 
 
-async def test_auto_takes_the_native_door_where_it_can_serve() -> None:
+async def test_auto_takes_the_native_door_where_it_can_serve(pair: Pair) -> None:
     assert isinstance(chosen(Package()), NativeDoor)
     assert isinstance(chosen(None), GrpcioDoor)
     assert isinstance(chosen(Package(WIRE_VERSION + 1)), GrpcioDoor)
-    assert isinstance(chosen(Package(), **TLS), GrpcioDoor)
+    assert isinstance(chosen(Package(), tls=tls_of(pair)), NativeDoor)
+    assert isinstance(chosen(UNUSABLE, tls=tls_of(pair)), GrpcioDoor)
+    assert isinstance(chosen(UNUSABLE), NativeDoor)
     assert isinstance(chosen(Package(), front_door="grpcio"), GrpcioDoor)
 
 
 @pytest.mark.parametrize(
-    ("package", "settings", "words"),
+    ("package", "words"),
     [
-        (None, {}, "install timerd-native, or set front_door to auto or grpcio"),
-        (Package(WIRE_VERSION + 1), {}, "install the timerd-native that belongs to this timerd"),
-        (Package(), TLS, "let a proxy end TLS"),
+        (None, "install timerd-native, or set front_door to auto or grpcio"),
+        (Package(WIRE_VERSION + 1), "install the timerd-native that belongs to this timerd"),
+        (UNUSABLE, r"give it TLS files that it can use \(no such curve\)"),
     ],
 )
-async def test_native_is_refused_in_words_where_it_cannot(package: Any, settings: Any, words: str) -> None:  # noqa: ANN401
+async def test_native_is_refused_in_words_where_it_cannot(package: Any, words: str, pair: Pair) -> None:  # noqa: ANN401
     with pytest.raises(StartupError, match=words):
-        chosen(package, front_door="native", **settings)
+        chosen(package, front_door="native", tls=tls_of(pair))
 
 
-async def test_the_log_says_why_grpcio_serves_where_the_native_door_is_installed(
+@pytest.mark.parametrize("door", ["auto", "native"])
+async def test_a_server_that_was_told_to_speak_tls_never_listens_without(pair: Pair, door: str) -> None:
+    package = Package()
+    front = chosen(package, front_door=door, tls=tls_of(pair))
+    assert isinstance(front, NativeDoor)
+    with pytest.raises(StartupError, match="Cannot listen"):
+        await front.open(Address("127.0.0.1", 1))
+    assert package.given["tls"] == read_tls(tls_of(pair))
+
+
+@pytest.mark.parametrize(
+    ("package", "listen", "is_said"),
+    [
+        (None, "127.0.0.1:7400", False),
+        (None, "localhost:7400", False),
+        (None, "[::1]:7400", False),
+        (None, "0.0.0.0:7400", True),
+        (Package(WIRE_VERSION + 1), "127.0.0.1:7400", True),
+    ],
+)
+async def test_the_log_says_why_grpcio_serves_but_no_laptop_is_told_at_each_start(
     caplog: pytest.LogCaptureFixture,
+    package: Any,  # noqa: ANN401
+    listen: str,
+    is_said: bool,
 ) -> None:
     caplog.set_level("INFO")
-    chosen(None)
-    assert caplog.records == []
-    chosen(Package(), **TLS)
-    (record,) = caplog.records
-    assert record.getMessage().startswith("The front door is grpcio: for the native one, let a proxy end TLS")
+    chosen(package, listen=listen)
+    words = "The front door is grpcio: for the native one, install "
+    assert [record.getMessage().startswith(words) for record in caplog.records] == [True] * is_said
 
 
 def test_a_package_that_cannot_be_loaded_is_as_none_and_the_log_says_why(

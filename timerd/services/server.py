@@ -25,6 +25,7 @@ from timerd.services.transport.grpcio_door import grpcio_server
 from timerd.services.transport.last_line import LastLine
 from timerd.services.transport.listen import Address, check_listen
 from timerd.services.transport.local_calls import LocalCalls
+from timerd.services.transport.passed_on import PassedOn
 from timerd.services.transport.principals import Principals
 from timerd.services.transport.streams import StreamLimit, Unfinished
 from timerd.services.work.work_service import work_handler
@@ -88,14 +89,16 @@ class ApiServer:
         handlers = (api.handler(), work_handler(work), *inside)
         # The same services for the HTTP port.
         self.local = LocalCalls(interceptors, handlers)
-        server = grpcio_server(config, interceptors)
+        passed_on = PassedOn()
+        server = grpcio_server(config, [passed_on, *interceptors])
         server.add_generic_rpc_handlers(handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         _add_reflection(server)
         calls = LocalCalls(interceptors, handlers)
         # Where roles are asked for, each call passes the interceptor that does.
         together = api.together() if self._principals is None else {}
-        self.door = make_door(ServedCalls(config, server, calls, calls.unary_methods(SERVICES), together))
+        methods = calls.unary_methods(SERVICES)
+        self.door = make_door(ServedCalls(config, server, passed_on, calls, methods, together))
         api.front_door = self.door.name
 
     async def start(self) -> Address:

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from timerd.config import ServerConfig
 from timerd.services.transport.listen import Address
 from timerd.services.transport.local_calls import LocalCalls
+from timerd.services.transport.passed_on import PassedOn
 from timerd.v1.task_pb2 import Problem
 
 GRPCIO, NATIVE = "grpcio", "native"
@@ -24,12 +25,14 @@ AsksTogether: TypeAlias = Callable[[bytes, Callable[[CallOutcome | None], None]]
 
 
 class ServedCalls(NamedTuple):
-    """What a door serves. `server` has all handlers, and listens nowhere yet. `calls` has the unary ones of them, whose
-    paths are `methods`, for calls that came by another way. `together` are those of them that are carried out together
-    where they came together, without the interceptors; none where these have something to ask."""
+    """What a door serves. `server` has all handlers, and listens nowhere yet; `passed_on` is the outermost of its
+    interceptors, for a door that stands before it. `calls` has the unary handlers, whose paths are `methods`, for calls
+    that came by another way. `together` are those of them that are carried out together where they came together,
+    without the interceptors; none where these have something to ask."""
 
     config: ServerConfig
     server: grpc.aio.Server
+    passed_on: PassedOn
     calls: LocalCalls
     methods: Sequence[str]
     together: Mapping[str, AsksTogether]

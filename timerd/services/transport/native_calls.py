@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from binascii import Error, a2b_base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import grpc
@@ -14,7 +14,7 @@ from timerd.services.background import begin
 from timerd.services.transport.front_door import CallOutcome, ServedCalls
 from timerd.services.transport.local_calls import Caller, CallFailure, LocalContext, Metadata
 from timerd.services.transport.native_answers import Answers
-from timerd.services.transport.native_wire import NativeCall, NativeWire
+from timerd.services.transport.native_wire import NativeCall, NativeNames, NativeShown, NativeWire
 from timerd.services.transport.status import problem_of
 
 # To begin them holds the loop for a millisecond or two; the others are next.
@@ -26,8 +26,8 @@ _CANCELLED: int = grpc.StatusCode.CANCELLED.value[0]
 class NativeContext(LocalContext):
     """Of a call that came by this door. Its headers are read if somebody asks for them."""
 
-    def __init__(self, headers: bytes, peer: str) -> None:
-        super().__init__(Caller(peer=peer))
+    def __init__(self, headers: bytes, shown: NativeShown) -> None:
+        super().__init__(caller_of(shown))
         self._headers = headers
 
     def invocation_metadata(self) -> Metadata:
@@ -35,19 +35,22 @@ class NativeContext(LocalContext):
 
 
 class NativeCalls:
-    """Those of one door."""
+    """Those of one door. `greet` is told of handshakes that wait for it, up to which one."""
 
-    def __init__(self, served: ServedCalls, wire: NativeWire) -> None:
+    def __init__(self, served: ServedCalls, wire: NativeWire, greet: Callable[[int], None] = lambda _: None) -> None:
         self._calls = served.calls
         self._methods = served.methods
         self._together = [served.together.get(method) for method in served.methods]
         self._wire = wire
+        self._greet = greet
         self._answers = Answers(wire)
         self._running: dict[int, asyncio.Task[None]] = {}
 
     def rung(self) -> None:
         """The bell has rung. It rings again where more has come than is taken."""
-        calls, gone = self._wire.take(MOST_CALLS)
+        calls, gone, knock = self._wire.take(MOST_CALLS)
+        if knock:
+            self._greet(knock)
         for call in calls:
             self._begin(call)
         for number in gone:
@@ -64,12 +67,13 @@ class NativeCalls:
         self._answers.write()
 
     def _begin(self, call: NativeCall) -> None:
-        number, place, message, headers, peer = call
+        number, place, message, headers, peer, names = call
         ask = self._together[place]
         if ask is not None:
             ask(message, partial(self._told, number))
             return
-        work = self._carry_out(number, self._methods[place], message, NativeContext(headers, peer))
+        context = NativeContext(headers, (peer, names))
+        work = self._carry_out(number, self._methods[place], message, context)
         self._running[number] = begin(work, "native calls")
 
     def _told(self, number: int, outcome: CallOutcome | None) -> None:
@@ -93,6 +97,17 @@ class NativeCalls:
             self._answers.put(number, reply, lambda is_written: context.end(is_written=is_written))
         finally:
             self._running.pop(number, None)
+
+
+def caller_of(shown: NativeShown) -> Caller:
+    peer, names = shown
+    return Caller(certificate=_certificate(names) if names is not None else {}, peer=peer)
+
+
+def _certificate(names: NativeNames) -> Mapping[str, Sequence[bytes]]:
+    """Under the names that gRPC has for them."""
+    alternative, common = names
+    return {"x509_subject_alternative_name": alternative, "x509_common_name": [common]}
 
 
 def metadata_of(headers: bytes) -> Iterator[tuple[str, str | bytes]]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from timerd.model.errors import StartupError
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
 from timerd.services.transport.front_door import NATIVE, ServedCalls
 from timerd.services.transport.grpcio_door import (
@@ -22,8 +24,11 @@ from timerd.services.transport.grpcio_door import (
     cannot_listen,
 )
 from timerd.services.transport.listen import Address
-from timerd.services.transport.native_calls import NativeCalls
+from timerd.services.transport.local_calls import Caller
+from timerd.services.transport.native_calls import NativeCalls, caller_of
+from timerd.services.transport.native_tls import Greeting
 from timerd.services.transport.native_wire import NativeModule, NativeWire
+from timerd.services.transport.tls import TlsFiles
 
 # For what is answered and not written yet.
 WRITTEN_S = 2.0
@@ -54,22 +59,41 @@ class NativeDoor:
 
     async def open(self, address: Address) -> Address:
         """Raises StartupError."""
+        tls = self._served.config.tls
+        files = TlsFiles(tls) if tls.certificate_file is not None else None
         folder = tempfile.TemporaryDirectory(prefix="timerd-")
         upstream = str(Path(folder.name, "grpcio"))
-        self._served.server.add_insecure_port(f"unix:{upstream}")
-        await self._served.server.start()
-        wire = _made(self._native, self._served, upstream)
         try:
-            port = wire.listen(address.host, address.port)
-        except OSError as error:
+            wire = self._made(upstream, files)
+            self._served.server.add_insecure_port(f"unix:{upstream}")
+            await self._served.server.start()
+            port = _listening(wire, address)
+        except StartupError:
             await self._served.server.stop(0)
             folder.cleanup()
-            raise cannot_listen(address) from error
+            raise
         self._served.calls.open()
-        calls = NativeCalls(self._served, wire)
+        calls = NativeCalls(self._served, wire, Greeting(wire, files).greet)
         self._opened = _Opened(folder, wire, calls)
         asyncio.get_running_loop().add_reader(wire.bell(), calls.rung)
         return address._replace(port=port)
+
+    def _made(self, upstream: str, files: TlsFiles | None) -> NativeWire:
+        try:
+            wire = self._native.Door(
+                self._served.methods,
+                upstream,
+                calls_per_connection=calls_per_connection(self._served.config),
+                message_bytes=MAX_WIRE_BYTES,
+                unread_bytes=UNREAD_BYTES,
+                ping_every_ms=PING_EVERY_MS,
+                ping_timeout_ms=PING_TIMEOUT_MS,
+                tls=files.current if files is not None else None,
+            )
+        except ValueError as error:
+            raise StartupError(f"The native front door cannot use the TLS files: {error}.") from error
+        self._served.passed_on.know(partial(caller_at, wire))
+        return wire
 
     async def close(self, grace_s: float) -> None:
         """What is passed on and what is answered here have the same grace."""
@@ -86,16 +110,16 @@ class NativeDoor:
         opened.folder.cleanup()
 
 
-def _made(native: NativeModule, served: ServedCalls, upstream: str) -> NativeWire:
-    return native.Door(
-        served.methods,
-        upstream,
-        calls_per_connection=calls_per_connection(served.config),
-        message_bytes=MAX_WIRE_BYTES,
-        unread_bytes=UNREAD_BYTES,
-        ping_every_ms=PING_EVERY_MS,
-        ping_timeout_ms=PING_TIMEOUT_MS,
-    )
+def _listening(wire: NativeWire, address: Address) -> int:
+    try:
+        return wire.listen(address.host, address.port)
+    except OSError as error:
+        raise cannot_listen(address) from error
+
+
+def caller_at(wire: NativeWire, connection: int) -> Caller | None:
+    shown = wire.shown(connection)
+    return caller_of(shown) if shown is not None else None
 
 
 async def _finished(wire: NativeWire, grace_s: float) -> None:

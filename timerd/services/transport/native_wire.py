@@ -10,9 +10,15 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 
 log = logging.getLogger(__name__)
 # Grows with that of native/src/lib.rs.
-WIRE_VERSION = 1
-# (what both sides know it by, place of the method, message, headers, peer)
-NativeCall: TypeAlias = tuple[int, int, bytes, bytes, str]
+WIRE_VERSION = 2
+# In a certificate that was verified: its alternative names, and its common name, empty where it has none.
+NativeNames: TypeAlias = tuple[Sequence[bytes], bytes]
+# (what both sides know it by, place of the method, message, headers, peer, names; None: without a certificate)
+NativeCall: TypeAlias = tuple[int, int, bytes, bytes, str, NativeNames | None]
+# (peer, names)
+NativeShown: TypeAlias = tuple[str, NativeNames | None]
+# In PEM: certificate, key, and the authority of callers, where they have to show one.
+NativePem: TypeAlias = tuple[bytes, bytes, bytes | None]
 NativeReply: TypeAlias = tuple[int, bytes]
 
 
@@ -36,8 +42,21 @@ class NativeWire(Protocol):
         """A descriptor that is readable while there is something to take."""
         ...
 
-    def take(self, most: int) -> tuple[list[NativeCall], list[int]]:
-        """Calls that have come, at most so many, and the numbers of those that nobody waits for any more."""
+    def take(self, most: int) -> tuple[list[NativeCall], list[int], int]:
+        """Calls that have come, at most so many; the numbers of those that nobody waits for any more; and the last
+        handshake that waits to be greeted, or 0."""
+        ...
+
+    def greet(self, through: int) -> None:
+        """Handshakes up to this one go on."""
+        ...
+
+    def renew(self, pem: NativePem) -> None:
+        """Handshakes that go on from now have these. Raises ValueError, and those before stay in force."""
+        ...
+
+    def shown(self, connection: int) -> NativeShown | None:
+        """What the caller at the other end has shown. None: there is no such connection."""
         ...
 
     def answer(self, replies: Sequence[NativeReply], failures: Sequence[NativeFailure]) -> list[int]:
@@ -56,7 +75,8 @@ class NativeWire(Protocol):
 
 
 class MakesWire(Protocol):
-    """`methods`: the paths of the unary calls that are taken; `upstream`: the socket of who takes all else."""
+    """`methods`: the paths of the unary calls that are taken; `upstream`: the socket of who takes all else; `tls` None:
+    it is not spoken. Raises ValueError where it cannot be."""
 
     def __call__(
         self,
@@ -68,6 +88,7 @@ class MakesWire(Protocol):
         unread_bytes: int,
         ping_every_ms: int,
         ping_timeout_ms: int,
+        tls: NativePem | None,
     ) -> NativeWire: ...
 
 
@@ -78,6 +99,10 @@ class NativeModule(Protocol):
     def Door(self) -> MakesWire: ...
 
     def wire_version(self) -> int: ...
+
+    def check_tls(self, pem: NativePem) -> None:
+        """Raises ValueError where no door could speak TLS with it."""
+        ...
 
 
 def load_native() -> NativeModule | None:
