@@ -83,12 +83,12 @@ async def over_kills(children: Children, folder: Path, redis_server: RedisServer
     file = config_of(folder, redis_server.url, "timeout_s = 1").streams.targets_file
     server = children.own(Server(folder, "--set", f"streams.targets_file={file}"))
     await asyncio.to_thread(server.start)
-    async with Client(server.address, timeout=60) as client:
-        items = [Item(b"%d.%d" % (seed, n), delay=0.2 + n * EACH_S) for n in range(TASKS)]
-        await client.schedule_many("orders", items, retry=AT_ONCE)
     redis: Redis = Redis.from_url(redis_server.url, protocol=2, socket_timeout=5)
     try:
         await redis.delete(STREAM)
+        async with Client(server.address, timeout=60) as client:
+            items = [Item(b"%d.%d" % (seed, n), delay=0.2 + n * EACH_S) for n in range(TASKS)]
+            await client.schedule_many("orders", items, retry=AT_ONCE)
         await faults(server, redis_server, kills, seed)
         found = await asyncio.wait_for(all_came(redis, TASKS), 120)
     finally:
