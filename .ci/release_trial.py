@@ -37,8 +37,8 @@ def server() -> None:
     """A task goes through both; and who asks for the native door, which is not here, is told what to do."""
     gone_through("grpcio")
     with tempfile.TemporaryDirectory() as folder:
-        asked = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--set", "front_door=native", "--data", folder]
-        told = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=START_S)
+        asked: list[str | Path] = [PROGRAM, "serve", "--listen", "127.0.0.1:0", "--set", "front_door=native"]
+        told = subprocess.run([*asked, "--data", folder], capture_output=True, text=True, check=False, timeout=START_S)
     assert told.returncode != 0
     assert "install timerd-native" in told.stderr
 

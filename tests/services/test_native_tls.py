@@ -47,7 +47,7 @@ def files(pair: Pair, client_ca: Path | None = None) -> TlsConfig:
 
 # --- what handlers see ------------------------------------------------------------------------------------------------
 
-_ALL = "DNS:a.example,IP:127.0.0.1,IP:::1,IP:2001:db8::a,URI:spiffe://home/x,email:a@example.org,DNS:*.b.example"
+_ALL = "DNS:a.example,IP:127.0.0.1,IP:::1,IP:2001:db8::a,URI:spiffe://example.org/orders,email:a@example.org,DNS:*.b.example"
 Signs = Callable[[Authority], Pair]
 SHOWN: dict[str, Signs] = {
     "a host": lambda by: by.sign("orders"),
