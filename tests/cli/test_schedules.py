@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Terminal
 from timerd.testing import Server
-from timerd.v1.schedule_service_pb2 import GetScheduleRequest
+from timerd.v1.schedule_service_pb2 import GetScheduleRequest, GetScheduleResponse
 from timerd.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from timerd.v1.task_pb2 import TaskTemplate
 
@@ -140,7 +140,8 @@ def _flat(options: dict[str, str]) -> list[str]:
 def _template(whole: Server, name: str) -> TaskTemplate:
     with grpc.insecure_channel(whole.address) as channel:
         request = GetScheduleRequest(schedule_id=name)
-        return ScheduleServiceStub(channel).GetSchedule(request).schedule.template
+        shown: GetScheduleResponse = ScheduleServiceStub(channel).GetSchedule(request)
+        return shown.schedule.template
 
 
 def test_wrong_options_of_tasks_in_a_file(terminal: Terminal, whole: Server, tmp_path: Path) -> None:
