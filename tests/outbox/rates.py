@@ -33,12 +33,14 @@ STATEMENTS: Mapping[str, str] = {
     "keyed": f"{_INSERT} (queue, payload, fire_at, key) SELECT 'mails', '\\x0102'::bytea, {_AT}, 'k' || n {_MANY}",
     "moves": f"{_INSERT} (verb, fire_at, key) SELECT 3, {_AT} + interval '1 day', 'k' || n {_MANY}",
     "cancels": f"{_INSERT} (verb, key) SELECT 2, 'k' || n {_MANY}",
-    # Few keys with many rows each, which are scheduled, moved and cancelled in turn.
+    # Few keys with many rows each: scheduled, moved up to three times as the key says, cancelled, and so on.
     "few keys": f"""{_INSERT} (verb, queue, payload, fire_at, key)
-        SELECT (ARRAY[1, 3, 2])[turn + 1], CASE turn WHEN 0 THEN 'mails' END,
+        SELECT CASE turn WHEN 0 THEN 1 WHEN last THEN 2 ELSE 3 END, CASE turn WHEN 0 THEN 'mails' END,
             CASE turn WHEN 0 THEN '\\x0102'::bytea END,
-            CASE WHEN turn < 2 THEN {_AT} + turn * interval '1 day' END, 'f' || n % {FEW_KEYS}
-        FROM (SELECT n, n / {FEW_KEYS} % 3 AS turn FROM generate_series(0, $1::int - 1) AS n) AS numbered ORDER BY n""",
+            CASE WHEN turn <> last THEN {_AT} + turn * interval '1 day' END, 'f' || n % {FEW_KEYS}
+        FROM (
+            SELECT n, n / {FEW_KEYS} % (2 + n % 4) AS turn, 1 + n % 4 AS last FROM generate_series(0, $1::int - 1) AS n
+        ) AS numbered ORDER BY n""",
 }
 PATIENCE_S = 900
 

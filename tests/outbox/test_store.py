@@ -137,7 +137,7 @@ async def test_the_rest_of_chains_goes_on_by_the_same_bytes(outbox: OutboxStore)
     await outbox.put([schedule(b"1", "a"), move("a", FIRE_MS), cancel("b"), cancel("a"), schedule(b"2", "b")])
     chains = await sealed(outbox)
     links = links_in(chains)
-    outcome = SendOutcome(Next.REST, left=[row for link in links[1:] for row in rows_in(link)], links=links[1:])
+    outcome = SendOutcome(Next.REST, left=[row for link in links[1:] for row in rows_in(link)], links=[*links[1:]])
     [rest] = await outbox.rest(chains, outcome, "one", LEASE_S)
     assert (rest.no, rest.tasks, rest.is_ordered) == (chains.no + 1, 4, True)
     assert [each.request for each in links_in(rest)] == [each.request for each in links[1:]]

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from timerd.commands import options, task_options
+from timerd.commands import options
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
 from timerd.commands.output import OutputRecord, payload_fields, payload_shown
+from timerd.commands.task_options import lifetime, with_task_options
 from timerd.commands.times import iso_of, parse_due, shown, shown_span
 from timerd.model.counted import counted
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _POLICIES = ("keep", "replace", "reject")
 
 
+@with_task_options
 async def schedule(
     call: CommandCall,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Workers of this queue receive it.")],
@@ -32,19 +34,9 @@ async def schedule(
     key: Annotated[str | None, typer.Option(help="A name of your own, unique in the namespace.")] = None,
     on_conflict: options.OnConflict = "reject",
     ordering_key: Annotated[str, typer.Option(help="Tasks with the same one start one at a time, in order.")] = "",
-    limit_key: task_options.LimitKey = "",
     label: Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")] = None,
-    priority: task_options.Priority = 0,
-    content_type: task_options.ContentType = "",
-    expire_in: task_options.ExpireIn = None,
-    soft_expire_in: task_options.SoftExpireIn = None,
-    keep_result: task_options.KeepResult = None,
-    stall_timeout: task_options.StallTimeout = None,
-    on_end: task_options.OnEnd = "",
-    max_attempts: task_options.MaxAttempts = 0,
-    backoff: task_options.FirstBackoff = None,
-    max_backoff: task_options.MaxBackoff = None,
-    attempt_timeout: task_options.AttemptTimeout = None,
+    *,
+    tasks: dict[str, Any],
 ) -> None:
     """Schedule a task: it is safe on disk when this command ends.
 
@@ -58,17 +50,7 @@ async def schedule(
     shared: dict[str, Any] = {
         "labels": options.parse_labels(label),
         "ordering_key": ordering_key,
-        **task_options.task_options(
-            limit_key=limit_key,
-            priority=priority,
-            content_type=content_type,
-            expire_in=expire_in,
-            soft_expire_in=soft_expire_in,
-            keep_result=keep_result,
-            stall_timeout=stall_timeout,
-            on_end=on_end,
-            retry=task_options.retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
-        ),
+        **tasks,
     }
     if file is not None:
         if payload is not None or key is not None:
@@ -91,7 +73,7 @@ async def call_handler(
 
     timerd call sums '[1, 2]' --for 5s
     """
-    timeout, data = task_options.lifetime("--for", most), await _payload(payload)
+    timeout, data = lifetime("--for", most), await _payload(payload)
     assert timeout is not None
     client = await call.connect()
     call.bar.begin("waiting")

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands import backfills, options, task_options
+from timerd.commands import backfills, options
 from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields
 from timerd.commands.schedule_file import create_from
 from timerd.commands.table import Column, Kind
+from timerd.commands.task_options import with_task_options
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown, shown_twice
 
 if TYPE_CHECKING:
@@ -117,6 +118,7 @@ def _policies(
     return chosen if pause_on_dead is None else chosen | {"pause_on_dead": pause_on_dead}
 
 
+@with_task_options
 async def create(
     call: CommandCall,
     schedule_id: Annotated[str | None, typer.Argument(metavar="ID", help="The schedule; or give --file.")] = None,
@@ -142,20 +144,10 @@ async def create(
         list[str] | None,
         typer.Option("--task-label", metavar="K=V", help="Of its tasks; may be given again.", rich_help_panel="Task"),
     ] = None,
-    limit_key: task_options.LimitKey = "",
-    priority: task_options.Priority = 0,
-    content_type: task_options.ContentType = "",
-    expire_in: task_options.ExpireIn = None,
-    soft_expire_in: task_options.SoftExpireIn = None,
-    keep_result: task_options.KeepResult = None,
-    stall_timeout: task_options.StallTimeout = None,
-    on_end: task_options.OnEnd = "",
-    max_attempts: task_options.MaxAttempts = 0,
-    backoff: task_options.FirstBackoff = None,
-    max_backoff: task_options.MaxBackoff = None,
-    attempt_timeout: task_options.AttemptTimeout = None,
     update: Annotated[bool, typer.Option("--update", help="Change it where there is one.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="A JSON object a line, one schedule each.")] = None,
+    *,
+    tasks: dict[str, Any],
 ) -> None:
     """Create a schedule: a task comes at each of its instants.
 
@@ -163,20 +155,7 @@ async def create(
     """
     when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
     policies = _policies(catch_up, window, overlap, pause_on_dead)
-    of_tasks = {
-        "labels": options.parse_labels(task_label),
-        **task_options.task_options(
-            limit_key=limit_key,
-            priority=priority,
-            content_type=content_type,
-            expire_in=expire_in,
-            soft_expire_in=soft_expire_in,
-            keep_result=keep_result,
-            stall_timeout=stall_timeout,
-            on_end=on_end,
-            retry=task_options.retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
-        ),
-    }
+    of_tasks = {"labels": options.parse_labels(task_label), **tasks}
     if file is not None:
         if schedule_id or queue or payload or when or policies or max_count or label or any(of_tasks.values()):
             raise WrongInput("--file stands for many schedules: give nothing with it but --update.")

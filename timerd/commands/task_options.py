@@ -3,7 +3,10 @@ have the same."""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -38,22 +41,24 @@ MaxBackoff = Annotated[str | None, _of_retry(metavar="SPAN", help="Longest wait 
 AttemptTimeout = Annotated[str | None, _of_retry(metavar="SPAN", help="How long one attempt may take.")]
 
 
-def task_options(
-    *,
-    limit_key: str,
-    priority: int,
-    content_type: str,
-    expire_in: str | None,
-    soft_expire_in: str | None,
-    keep_result: str | None,
-    stall_timeout: str | None,
-    on_end: str,
-    retry: object,
+def _task_options(
+    limit_key: LimitKey = "",
+    priority: Priority = 0,
+    content_type: ContentType = "",
+    expire_in: ExpireIn = None,
+    soft_expire_in: SoftExpireIn = None,
+    keep_result: KeepResult = None,
+    stall_timeout: StallTimeout = None,
+    on_end: OnEnd = "",
+    max_attempts: MaxAttempts = 0,
+    backoff: FirstBackoff = None,
+    max_backoff: MaxBackoff = None,
+    attempt_timeout: AttemptTimeout = None,
 ) -> dict[str, Any]:
     """As keywords of TaskOptions. Raises WrongInput."""
     return {
         **{"limit_key": limit_key, "priority": priority, "content_type": content_type, "on_end": on_end},
-        "retry": retry,
+        "retry": _retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
         "expire_after": lifetime("--expire-in", expire_in),
         "soft_expire_after": lifetime("--soft-expire-in", soft_expire_in),
         "keep_result": lifetime("--keep-result", keep_result),
@@ -61,7 +66,23 @@ def task_options(
     }
 
 
-def retry_of(max_attempts: int, backoff: str | None, max_backoff: str | None, attempt_timeout: str | None) -> object:
+def with_task_options(command: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """The command with these options beside its own: it gets what they say as `tasks`."""
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    more = inspect.signature(_task_options, eval_str=True).parameters
+    del own["tasks"]
+
+    @wraps(command)
+    async def run(*call: Any, **given: Any) -> None:  # noqa: ANN401 - what the command declares
+        tasks = _task_options(**{name: given.pop(name) for name in more})
+        await command(*call, **given, tasks=tasks)
+
+    merged = [*own.values(), *(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in more.values())]
+    run.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
+    return run
+
+
+def _retry_of(max_attempts: int, backoff: str | None, max_backoff: str | None, attempt_timeout: str | None) -> object:
     """None: the server's policy."""
     from timerd.client import RetryPolicy
 
