@@ -23,3 +23,26 @@ async def test_what_was_throttled_comes_again_with_the_same_attempt_whoever_has_
         await cluster.advance(minutes=22)
         assert sorted(seen) == sorted([(b"%d" % n, 1) for n in range(4)] * 2)
         assert {(await client.get(task.id)).state.name for task in tasks} == {"ACKED"}
+
+
+async def test_a_customer_who_was_throttled_waits_and_the_others_go_on() -> None:
+    """On the instance that has sent the task; a limit that has a rate is not held for all of them."""
+    async with Cluster("a") as cluster:
+        worker, seen = cluster.worker("a"), list[str]()
+
+        @worker.on("charges")
+        async def charge(delivery: Delivery) -> None:
+            seen.append(delivery.payload.decode())
+            if seen == ["acme 0"]:
+                raise Throttled(60, by_key=True)
+
+        await worker.start()
+        client = cluster.client("a")
+        await client.queues.put("charges", rate="100/s")
+        for n, customer in enumerate(("acme", "acme", "globex")):
+            await client.schedule("charges", f"{customer} {n}".encode(), delay=5 + n * 5, limit_key=customer)
+        await cluster.advance(seconds=30)
+        assert seen == ["acme 0", "globex 2"]
+        assert (await client.queues.get("charges")).held_until is None
+        await cluster.advance(seconds=60)
+        assert sorted(seen) == ["acme 0", "acme 0", "acme 1", "globex 2"]

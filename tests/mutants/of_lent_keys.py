@@ -60,7 +60,7 @@ MUTANTS = (
         old="        return max(each.permits, hands.own) + hands.adopted\n",
         new="        return max(each.permits, hands.own)\n",
         breaks="the permit of a delivery that was adopted from a dead instance is lent once more",
-        tests=("tests/property/test_lent_keys.py::test_what_was_adopted_is_stated_before_it_is_free", _HISTORIES),
+        tests=("tests/property/test_lent_keys.py::test_what_was_adopted_is_stated_before_it_is_free",),
     ),
     Mutant(
         name="brought-yet-answered",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -32,8 +33,13 @@ class LimitedKey(NamedTuple):
     @property
     def home(self) -> int:
         """The limits of a key lie together."""
-        name = f"{self.limit.namespace}\0{self.limit_key}".encode(errors="surrogatepass")
-        return int.from_bytes(blake2b(name, digest_size=4).digest()) % HOMES
+        return _home_of(self.limit.namespace, self.limit_key)
+
+
+@lru_cache(maxsize=4096)
+def _home_of(namespace: str, limit_key: str) -> int:
+    name = f"{namespace}\0{limit_key}".encode(errors="surrogatepass")
+    return int.from_bytes(blake2b(name, digest_size=4).digest()) % HOMES
 
 
 @dataclass(frozen=True, slots=True)

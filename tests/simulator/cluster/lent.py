@@ -80,6 +80,8 @@ class LentChecker(ClusterChecker):
         task = self._tasks.get(got.name)
         if task is not None and task.wanted.queue == QUEUE.queue:
             self._judge_start(got)
+            # A later attempt that the same worker has is one in hand.
+            self._let_go(got.worker, got.sent_ms, {got.delivery_id})
             until_ms = got.sent_ms + got.lease_ms - self._unsure_ms - ROUNDED_MS
             self._holds.append(_Hold(got.name, got.worker, got.delivery_id, got.at_ms, got.lease_ms, until_ms))
         super()._delivered(got)

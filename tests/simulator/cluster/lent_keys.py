@@ -16,25 +16,46 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+from zlib import crc32
 
 from tests.simulator.asking import new_tasks
 from tests.simulator.checker import CLEAN_STOP_MS
 from tests.simulator.cluster.branches import watched_cluster
 from tests.simulator.cluster.forms import ClusterForm
 from tests.simulator.cluster.judge import STOP_MS
-from tests.simulator.cluster.lent import LentChecker, LentStory, most_of
+from tests.simulator.cluster.lent import LentChecker, LentStory
 from tests.simulator.events import Wanted
 from tests.simulator.judge import Verdict, noted, sentences, trace_of
-from tests.simulator.keyed import limit_key_of
 from tests.simulator.repeats import Repeats
 from tests.simulator.sizes import sizes_of
 from tests.simulator.story import told
 from timerd.core.regulation import BorrowedKeys, KeyPermitKeeper
-from timerd.model.regulations import KeyRules, Regulation
+from timerd.model.regulations import KeyRules, QueueLimit, Regulation
 from timerd.services.engine.verbs import NewTasks
+
+# Most tasks are one customer's, and some are nobody's.
+OWNERS = ("", "bob", *["ann"] * 10)
+CALLS_MORE = 3
+
+
+def limit_key_of(name: str) -> str:
+    return OWNERS[crc32(name.encode()) % len(OWNERS)]
+
+
+def most_of(seed: int) -> int:
+    """Of each key in hand."""
+    return (2, 1, 2)[seed % 3]
 
 
 class LentKeysStory(LentStory):
+    def limit(self) -> QueueLimit:
+        return QueueLimit(most_of(self.seed))
+
+    def _schedule_some(self) -> None:
+        """Much of one customer is due at a time."""
+        for _ in range(CALLS_MORE):
+            super()._schedule_some()
+
     def rules(self) -> Regulation:
         return Regulation(1, keys=KeyRules(self.limit(), share=1))
 
