@@ -80,6 +80,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="note-of-the-task",
+        guarantee="G21",
+        file="timerd/model/halts.py",
+        old='of_key + f"{self.task_id.hex()}\\0{self.generation}".encode()',
+        new='of_key + f"{self.task_id.hex()}\\0" "0".encode()',
+        breaks="who was slow to skip a dead letter lets the key go on past a later one of the same task",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py::test_who_removes_the_note_of_a_death_leaves_that_of_the_next_one",
+        ),
+    ),
+    Mutant(
         name="key-above-closing",
         guarantee="G21",
         file="timerd/core/partition/partition_machine.py",
