@@ -40,8 +40,7 @@ MUTANTS = (
         new="    unfinished: set[int] = set()\n",
         breaks="a parked task finds its backlog closed, is written again, and comes behind a later one of its key",
         tests=(
-            "tests/services/test_finishing.py"
-            "::test_a_backlog_stays_open_until_the_last_shard_of_its_home_is_finished",
+            "tests/services/test_finishing.py::test_a_backlog_stays_open_until_the_last_shard_of_its_home_is_finished",
         ),
     ),
     Mutant(
@@ -51,9 +50,7 @@ MUTANTS = (
         old="if how not in _LEFT and (halt := ",
         new="if (halt := ",
         breaks="two tries of a redrive: the row of the one that failed ends, and others of the key go before the task",
-        tests=(
-            "tests/unit/test_halting_in_cluster.py::test_a_row_that_a_redrive_has_left_is_not_the_end_of_its_task",
-        ),
+        tests=("tests/unit/test_halting_in_cluster.py::test_a_row_that_a_redrive_has_left_is_not_the_end_of_its_task",),
     ),
     Mutant(
         name="living-ones-wait-for-each-other",
@@ -173,8 +170,8 @@ MUTANTS = (
         name="another-redrives-for-ever",
         guarantee="G21",
         file="timerd/core/ordering/order_keys.py",
-        old="            self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)\n",
-        new="            pass\n",
+        old="self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)\n",
+        new="pass\n",
         breaks="a key stands still after the task has ended that another instance has redriven",
         tests=(
             "tests/unit/test_halting_in_cluster.py"
