@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from timerd.model.registers import Move, MoveState
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
+from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.verbs import AskedMove
 from timerd.services.holding.driving import Performs, after_a_write, drive
 from timerd.services.holding.halting import Halting
@@ -49,7 +49,7 @@ class Refused(NamedTuple):
 
 class Moving:
     """The engine's verbs that give a task another instant. `now_ms` takes calls in, or refuses them; `time_ms` is the
-    time alone; `writing`: rows of ordering keys may be written at that instant or later meanwhile."""
+    time alone."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Moving:
         retention_ms: int,
         now_ms: Callable[[], int],
         time_ms: Callable[[], int],
-        writing: Callable[[int], AbstractContextManager[None]],
+        ordering: Ordering,
         halting: Halting,
         running: dict[tuple[bytes, str], asyncio.Future[int]] | None = None,
     ) -> None:
         self._halting = halting
-        self._writing = writing
+        self._ordering = ordering
         self._now_ms = now_ms
         self._time_ms = time_ms
         self._store = store
@@ -118,7 +118,7 @@ class Moving:
         """For moves that go side by side. What runs is known to both."""
         times = self._now_ms, self._time_ms
         trips = SharedTrips(self._runner)
-        return Moving(self._store, trips, self._kept_ms, *times, self._writing, self._halting, self._running)
+        return Moving(self._store, trips, self._kept_ms, *times, self._ordering, self._halting, self._running)
 
     async def _moved(self, asked: AskedMove) -> int | Refused:
         try:
@@ -161,8 +161,9 @@ class Moving:
 
     async def _try(self, task: TaskId, wish: Wish) -> int:
         now_ms = self._now_ms()
-        with self._writing(now_ms):
-            return await drive(move_task(task, replace(wish, now_ms=now_ms)), self._runner)
+        timed = replace(wish, now_ms=now_ms, order_seq=self._ordering.drawn(now_ms))
+        with self._ordering.writing(now_ms):
+            return await drive(move_task(task, timed), self._runner)
 
     async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
         dead_letters = await self._store.get_dead_letters([task.to_bytes()])
