@@ -318,7 +318,7 @@ MUTANTS = (
         file="timerd/services/engine/moving.py",
         old="        timed = replace(wish, now_ms=now_ms, order_seq=self._ordering.drawn(now_ms))\n",
         new="        timed = replace(wish, now_ms=now_ms)\n",
-        breaks="two tasks of a key are moved to one instant in one moment, and the fence of the second is the smaller one",
+        breaks="two tasks of a key are moved to one instant in one moment, and the second has the smaller fence",
         tests=(
             "tests/fundamentals/test_ordering_keys.py"
             "::test_of_two_that_are_moved_in_one_moment_the_fence_of_the_second_is_larger",
