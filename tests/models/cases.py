@@ -69,6 +69,7 @@ HOLDS = [
     "shards STORED HALT",
     "shards STORED NMOVE=2 HALT",
     "shards STORED NFAIL=1 HALT",
+    "shards STORED NMOVE=2 NFAIL=1 HALT",
     "shards STORED NCRASH=0 HALT",
     "shards STORED NMOVE=2 NCRASH=0 HALT",
     "redrives",

@@ -88,6 +88,18 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="late-one-beside-a-lease",
+        guarantee="G21",
+        file="timerd/core/ordering/order_keys.py",
+        old="        entry = NOTHING_MS if is_with_worker else position_ms, filed.seq, self.number(), filed\n",
+        new="        entry = position_ms, filed.seq, self.number(), filed\n",
+        breaks="a task that came late starts beside one of its key that a worker has since before a hand-over",
+        tests=(
+            "tests/unit/test_key_shards.py"
+            "::test_what_a_worker_has_by_its_row_goes_before_a_task_that_came_late_and_stands_before_it",
+        ),
+    ),
+    Mutant(
         name="key-above-closing",
         guarantee="G21",
         file="timerd/core/partition/partition_machine.py",

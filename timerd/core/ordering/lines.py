@@ -53,7 +53,12 @@ class Filed:
     @property
     def expiry_ms(self) -> int:
         """From when on it is over; 0: never, or a worker may have it still."""
-        return 0 if self.rows.extra_of(self.row).lease_until_ms else self.rows.expiry_ms(self.row)
+        return 0 if self.is_leased else self.rows.expiry_ms(self.row)
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether a worker had it when its row was written."""
+        return bool(self.rows.extra_of(self.row).lease_until_ms)
 
     @property
     def size_bytes(self) -> int:

@@ -16,7 +16,7 @@ from itertools import count
 import numpy as np
 
 from timerd.core.ordering.halts import Halts
-from timerd.core.ordering.kept_shards import KeptShards
+from timerd.core.ordering.kept_shards import NOTHING_MS, KeptShards
 from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
 from timerd.core.ordering.lines import Filed, Give, KeyFacts, Line
 from timerd.core.taken import LAST, QueueKey
@@ -126,8 +126,10 @@ class OrderKeys:
         return next(self._numbers)
 
     def push(self, filed: Filed, position_ms: int) -> None:
-        """`position_ms`: by which it goes, which may be an earlier one than that of its row."""
-        entry = position_ms, filed.seq, self.number(), filed
+        """`position_ms`: by which it goes, which may be an earlier one than that of its row. What a worker has, by the
+        row, is the next in any case: in a cluster a task may come late, and stand before what has been started."""
+        is_with_worker = filed.home.partition.is_of_keys and filed.is_leased
+        entry = NOTHING_MS if is_with_worker else position_ms, filed.seq, self.number(), filed
         heapq.heappush(filed.line.heap, entry)
         filed.line.waiting += 1
         sent = self._blocking.get(filed.key.digest)
