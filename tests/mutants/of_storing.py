@@ -11,7 +11,7 @@ MUTANTS = (
         file="timerd/services/holding/finishing.py",
         old="        if any(entry.finished for entry in entries):\n",
         new="        if not entries:\n",
-        breaks="a shard that was announced when its bucket was finished takes rows in, and nobody holds it after a stop",
+        breaks="a shard that is announced when its bucket is finished takes rows in, and nobody holds it after a stop",
         tests=(
             "tests/services/test_finishing.py"
             "::test_a_shard_that_is_announced_when_its_bucket_is_finished_is_over_for_who_takes_it",
