@@ -11,7 +11,6 @@ from timerd.client import Client, FailedPrecondition, NotFound, OnFailure, WaitR
 from timerd.model import codec
 from timerd.model.partition import BUCKET_MS, FIRST_KEY_SHARD, KEY_SHARDS, TIME_SCOPE, Partition, key_shard_of
 from timerd.services.node import Node
-from timerd.services.regulation.regulating import Regulating
 from timerd.testing import Cluster
 from timerd.worker import Delivery, OrderFence, Reject
 
@@ -184,30 +183,6 @@ async def test_a_keeper_leaves_while_a_task_of_the_key_is_in_hand() -> None:
         assert slow.done == [b"0", b"1", b"2"]
 
 
-async def test_keys_of_a_queue_that_halts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Cluster("a") as cluster:
-        client = cluster.client("a")
-        with pytest.raises(FailedPrecondition, match="To halt an ordering key after a dead letter") as refused:
-            await client.queues.put("docs", ordering="halt")
-        assert refused.value.reason == "ORDERING_IN_CLUSTER"
-        with monkeypatch.context() as away:
-            away.setattr(Regulating, "check_halting", lambda *_: None)
-            await client.queues.put("docs", ordering="halt")
-        with pytest.raises(FailedPrecondition, match="To halt an ordering key after a dead letter") as refused:
-            await client.schedule("docs", b"x", delay=1, ordering_key="doc-1")
-        assert refused.value.reason == "ORDERING_IN_CLUSTER"
-        await client.queues.update("docs", ordering="hold")
-        await client.schedule("docs", b"x", delay=1, ordering_key="doc-1")
-        with pytest.raises(FailedPrecondition, match="needs a server of one instance"):
-            await client.queues.update("docs", ordering="halt")
-
-
-@pytest.fixture
-def halts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is built for keys that stand still is tried with the refusal taken away."""
-    monkeypatch.setattr(Regulating, "check_halting", lambda *_: None)
-
-
 async def halted(cluster: Cluster) -> tuple[list[str], list[bytes]]:
     """The ids of three tasks of a key, of which the first one has failed for good; the payloads that came since."""
     came: list[bytes] = []
@@ -230,7 +205,6 @@ async def halted(cluster: Cluster) -> tuple[list[str], list[bytes]]:
     return [task.id for task in tasks], came
 
 
-@pytest.mark.usefixtures("halts")
 async def test_any_instance_says_what_stands_still_and_who_waits_for_what() -> None:
     async with Cluster("a", "b", "c") as cluster:
         (first, second, _), _ = await halted(cluster)
@@ -247,7 +221,6 @@ async def test_any_instance_says_what_stands_still_and_who_waits_for_what() -> N
         assert (await client.queues.get("docs")).ordering is OnFailure.HALT
 
 
-@pytest.mark.usefixtures("halts")
 async def test_a_key_stands_still_over_the_loss_of_its_keeper_until_any_instance_is_told_to_skip() -> None:
     async with Cluster("a", "b", "c") as cluster:
         (first, *_), came = await halted(cluster)
@@ -266,7 +239,6 @@ async def test_a_key_stands_still_over_the_loss_of_its_keeper_until_any_instance
             assert not any("doc-1" in each for each in (await cluster.client(name).server_info()).advice)
 
 
-@pytest.mark.usefixtures("halts")
 async def test_a_task_that_another_instance_redrives_is_the_next_of_its_key() -> None:
     async with Cluster("a", "b", "c") as cluster:
         (first, *_), came = await halted(cluster)

@@ -168,6 +168,20 @@ async def test_what_is_not_due_blocks_nobody_and_a_moved_one_has_its_place_by_it
     assert not desk.wrong
 
 
+async def test_of_two_that_are_moved_in_one_moment_the_fence_of_the_second_is_larger(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Also where the first one was moved more often, so that its version is larger."""
+    desk = await begun(server, inbox, seconds=0.0)
+    first, second = [await client.schedule("docs", payload, delay=60, ordering_key="d") for payload in (b"a", b"b")]
+    sooner = (await client.get(first.id)).due_time - timedelta(seconds=40)
+    for task, instant in ((first, sooner + timedelta(seconds=1)), (first, sooner), (second, sooner)):
+        await client.reschedule(task.id, at=instant)
+    await server.advance(seconds=60)
+    assert inbox.payloads == [b"a", b"b"]
+    assert not desk.wrong
+
+
 async def test_a_cancelled_one_is_passed_over(server: Server, client: Client, inbox: Inbox) -> None:
     """One that waits behind another, and one that waits for its retry: the key goes on at once."""
     desk = await begun(server, inbox, seconds=5.0)

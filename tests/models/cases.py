@@ -68,9 +68,14 @@ HOLDS = [
     "shards NCRASH=0 ANNOUNCED",
     "shards STORED",
     "shards STORED NMOVE=2 NFAIL=1",
-    # With a crash HALT does not hold: a queue of a cluster is not set to halt (services/regulation/regulating.py).
+    "shards STORED HALT",
+    "shards STORED NMOVE=2 HALT",
+    "shards STORED NFAIL=1 HALT",
+    "shards STORED NMOVE=2 NFAIL=1 HALT",
     "shards STORED NCRASH=0 HALT",
     "shards STORED NMOVE=2 NCRASH=0 HALT",
+    "redrives",
+    "redrives NOPS=4 NDIE=3 NCRASH=2",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -167,8 +172,10 @@ BROKEN = [
     *(f"shards NCRASH=0 {rule}" for rule in ("PARTBLIND", "HANDSBLIND", "METBLIND")),
     *(f"shards NCRASH=0 ANNOUNCED {rule}" for rule in ("UNCLOSED", "OKFIRST")),
     *(f"shards STORED {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAVEBLIND", "OWEDBLIND", "ACKFREES")),
+    "shards STORED HALT DEADFREES",
     *(f"shards STORED NCRASH=0 HALT {rule}" for rule in ("VACUITY3", "NOTESBLIND")),
     "shards STORED NMOVE=2 NCRASH=0 HALT NOTESOLD",
+    *(f"redrives {rule}" for rule in ("VACUITY1", "VACUITY2", "NOTEOFTASK", "EACHWAITS", "NOTEGOES", "ALLBEFORE")),
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -196,4 +203,5 @@ QUICK = (
     "failure HALT",
     "failure PASS PASSEARLY",
     "shards STORED",
+    "redrives EACHWAITS",
 )

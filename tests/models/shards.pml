@@ -15,7 +15,7 @@
  *   O3, O4 `closing`, THEN the scan, THEN the start; a row that is stored below `closing` is offered to the holder, THEN OK.
  *   O6 what has ended is durable, THEN what is in hand is in the row, THEN the partition is free. All partitions are free, THEN the register is,
  *      with what is in hand of tasks that are over: nothing starts before that is settled.
- *   O7 the key is free when the delivery in hand was settled, whoever has ended the task.
+ *   O7 the key is free when the delivery in hand was settled, whoever has ended the task, and however: a dead letter frees it no sooner.
  *   F2 the notes of dead letters are read with the look. It began after the register was taken, and after each partition was, for its holder
  *      before may have written one.
  * PROMISES, at a start: nothing else of the key is in hand; where task 0 was stored before task 1 was called for, it has ended before task 1
@@ -29,10 +29,12 @@
  *   OKFIRST    O4: OK, then the offer                            LEAVEBLIND O6: what is in hand is not in the row
  *   OWEDBLIND  O6: the register does not say what is in hand     ACKFREES   O7: an ack frees the key
  *   HALT NOTESBLIND F2: notes of others are not read             HALT NOTESOLD F2: by a look from before the partition was taken
+ *   HALT DEADFREES O7: the dead letter of a delivery from before a crash frees the key of who has it now
  * VACUITY1: what was in hand at a hand-over was ended by the next holder. VACUITY2: the register says that something is in hand. VACUITY3 (HALT):
  * the next keeper found the note. All must fail.
- * Not here: the ack of a worker that was given up, after the next hand-over of a task that another one has (guarantees.md, G21); buckets of more
- * than ten minutes ago, of which those behind the row's are not asked for, so that the register alone says who sends. */
+ * Not here: tasks that are redriven, and by whom (failure.pml has one keeper). The ack of a worker that was given up, after the next
+ * hand-over of a task that another one has (guarantees.md, G21); buckets of more than ten minutes ago, of which those behind the row's are
+ * not asked for, so that the register alone says who sends. */
 #ifndef NMOVE
 #define NMOVE 1
 #endif
@@ -100,6 +102,11 @@ byte noter = 0;
 #define FREED(i) B(i)
 #else
 #define FREED(i) (B(i) & ~hand)
+#endif
+#ifdef DEADFREES
+#define BURIED(i) B(i)
+#else
+#define BURIED(i) FREED(i)
 #endif
 #define WAITS(m) (known[m] & ~over & ~said[m])
 #define FORGET(m) known[m] = 0; loaded[m] = 0; scanned[m] = 0; mine[m] = 0; said[m] = 0; owes[m] = 0; met[m] = 0; seen[m] = 0; \
@@ -181,7 +188,7 @@ end:
 #ifdef HALT
   /* F1: the note, then the end */
   :: atomic { dying && ph[0] == m && (loaded[m] & 1) && !halts[m] -> note = true; halts[m] = true; noter = m; innote[m] = inlook[m] }
-  :: atomic { dying && ph[0] == m && (loaded[m] & 1) && halts[m] && note -> dying = false; said[m] = said[m] | 1; mine[m] = mine[m] & ~1 }
+  :: atomic { dying && ph[0] == m && (loaded[m] & 1) && halts[m] && note -> dying = false; said[m] = said[m] | 1; mine[m] = mine[m] & ~BURIED(0) }
 #endif
   /* O6: what is placed elsewhere */
   :: atomic { placed != m && ph[0] == m && !(said[m] & 1) -> letgo(m, 0) }

@@ -77,6 +77,29 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="note-of-the-task",
+        guarantee="G21",
+        file="timerd/model/halts.py",
+        old='of_key + f"{self.task_id.hex()}\\0{self.generation}".encode()',
+        new='of_key + f"{self.task_id.hex()}\\0" "0".encode()',
+        breaks="who was slow to skip a dead letter lets the key go on past a later one of the same task",
+        tests=(
+            "tests/unit/test_halting_in_cluster.py::test_who_removes_the_note_of_a_death_leaves_that_of_the_next_one",
+        ),
+    ),
+    Mutant(
+        name="late-one-beside-a-lease",
+        guarantee="G21",
+        file="timerd/core/ordering/order_keys.py",
+        old="        entry = NOTHING_MS if is_with_worker else position_ms, filed.seq, self.number(), filed\n",
+        new="        entry = position_ms, filed.seq, self.number(), filed\n",
+        breaks="a task that came late starts beside one of its key that a worker has since before a hand-over",
+        tests=(
+            "tests/unit/test_key_shards.py"
+            "::test_what_a_worker_has_by_its_row_goes_before_a_task_that_came_late_and_stands_before_it",
+        ),
+    ),
+    Mutant(
         name="key-above-closing",
         guarantee="G21",
         file="timerd/core/partition/partition_machine.py",
@@ -159,9 +182,8 @@ MUTANTS = (
         name="another-redrives-for-ever",
         guarantee="G21",
         file="timerd/core/ordering/order_keys.py",
-        old="            self.halts.met("
-        "filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)\n",
-        new="            pass\n",
+        old="self.halts.met(filed.line.queue, filed.line.ordering_key, filed.key, place, revives=revives)\n",
+        new="pass\n",
         breaks="a key stands still after the task has ended that another instance has redriven",
         tests=(
             "tests/unit/test_halting_in_cluster.py"

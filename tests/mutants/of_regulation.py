@@ -313,6 +313,18 @@ MUTANTS = (
         tests=("tests/unit/test_ordering_keys.py::test_what_is_sent_beside_another_key_is_no_second_one_of_it",),
     ),
     Mutant(
+        name="moved-to-one-place",
+        guarantee="G21",
+        file="timerd/services/engine/moving.py",
+        old="        timed = replace(wish, now_ms=now_ms, order_seq=self._ordering.drawn(now_ms))\n",
+        new="        timed = replace(wish, now_ms=now_ms)\n",
+        breaks="two tasks of a key are moved to one instant in one moment, and the second has the smaller fence",
+        tests=(
+            "tests/fundamentals/test_ordering_keys.py"
+            "::test_of_two_that_are_moved_in_one_moment_the_fence_of_the_second_is_larger",
+        ),
+    ),
+    Mutant(
         name="next-before-durable",
         guarantee="G21",
         file="timerd/core/partition/row_table.py",

@@ -6,6 +6,18 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        name="late-shard-taken",
+        guarantee="G3",
+        file="timerd/services/holding/finishing.py",
+        old="        if any(entry.finished for entry in entries):\n",
+        new="        if not entries:\n",
+        breaks="a shard that is announced when its bucket is finished takes rows in, and nobody holds it after a stop",
+        tests=(
+            "tests/services/test_finishing.py"
+            "::test_a_shard_that_is_announced_when_its_bucket_is_finished_is_over_for_who_takes_it",
+        ),
+    ),
+    Mutant(
         name="no-fsync-by-default",
         guarantee="G1",
         file="timerd/config.py",

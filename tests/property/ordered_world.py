@@ -65,7 +65,9 @@ class OrderedWorld(World):
         return self.machines[partition].ordered
 
     def crash(self) -> None:
+        """The next process begins later: what it draws is above all that this one has."""
         super().crash()
+        self.now_ms += 1
         self._begin()
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, may_repeat: bool = False) -> None:
@@ -119,7 +121,9 @@ class OrderedWorld(World):
         return RowGroup(columns, np.frombuffer(prefix, PREFIX), [TEMPLATES[template]], b"", extras)
 
     def move(self, task: Task, delay_ms: int) -> None:
-        wish = Wish(f"{self.now_ms}-{self.messages}", self.now_ms + delay_ms, self.now_ms, 86_400_000)
+        seq = self.memory.order_keys.draw(1, self.now_ms + 1)
+        request = f"{self.now_ms}-{self.messages}"
+        wish = Wish(request, self.now_ms + delay_ms, self.now_ms, 86_400_000, order_seq=seq)
         self.messages += 1
         task.moving += 1
         task.fire_at_ms.add(wish.fire_at_ms)

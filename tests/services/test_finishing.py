@@ -80,6 +80,18 @@ async def test_a_shard_that_nobody_has_held_is_opened_closed_while_its_bucket_is
     assert taken_over(late, None, HoldingSettings("me", traits=MemoryStore.traits), END_MS).closing_ms == START_MS
 
 
+async def test_a_shard_that_is_announced_when_its_bucket_is_finished_is_over_for_who_takes_it() -> None:
+    """Whoever took it would let go of it at a stop, and nobody would hold it again: its rows would wait for ever."""
+    store, finishing = await stored(END_MS, END_MS, END_MS)
+    await store.finish_bucket(TIME_SCOPE, START_MS, finished=True)
+    late = Partition(TIME_SCOPE, START_MS, 7)
+    await store.append([message("late", key("b"), partition=late)])
+    over = Control.over(END_MS)
+    assert [await finishing.control_of(late) for _ in range(2)] == [(over, False)] * 2
+    assert over.finished
+    assert await store.read([control_key(late)]) == [over.to_bytes()]
+
+
 async def test_a_backlog_stays_open_until_the_last_shard_of_its_home_is_finished() -> None:
     """Its bucket is closed for all of its shards at once. What another shard of the home parks after that is written
     again elsewhere: behind others of its ordering key, and beside the row that the next holder has read."""

@@ -26,7 +26,7 @@ def halting_keys() -> OrderKeys:
     return keys
 
 
-async def nobody_looks(_: TaskId) -> HaltedTask:
+async def nobody_looks(_: TaskId, __: int) -> HaltedTask:
     raise AssertionError
 
 
@@ -37,7 +37,7 @@ async def test_a_note_without_its_dead_letter_halts_nothing_once_its_task_was_lo
     await Halting(keys, store, nobody_looks).note([Halt.of(LETTER), Halt.of(stale)])
     after = halting_keys()
 
-    async def finds(task: TaskId) -> HaltedTask:
+    async def finds(task: TaskId, _: int) -> HaltedTask:
         return HaltedTask.DEAD if task == TaskId.from_bytes(LETTER.task_id) else HaltedTask.GONE
 
     halting = Halting(after, store, finds)

@@ -45,7 +45,7 @@ class Sharing:
         self.keeper = Halting(self.keeps, self.store, self._finds, is_single=False)
         self.asked = Halting(self.other, self.store, self._finds, is_single=False)
 
-    async def _finds(self, _: TaskId) -> HaltedTask:
+    async def _finds(self, _: TaskId, __: int) -> HaltedTask:
         return self.found
 
     async def noted(self) -> list[bytes]:
@@ -149,6 +149,33 @@ async def test_one_that_dies_again_is_noted_again_for_another_instance_may_remov
     here.keeps.halts.revive(Halt.of(LETTER), 0)
     assert here.keeper.of([LETTER]) == [Halt.of(LETTER)]
     assert here.keeper.of([LETTER]) == []
+
+
+async def test_who_removes_the_note_of_a_death_leaves_that_of_the_next_one() -> None:
+    """It stood still between its look and its removal, and the task was redriven and has died again."""
+    here, later = Sharing(), replace(LETTER, key=RowKey(NOW_MS, TASK.digest, 1 << ATTEMPT_BITS))
+    await here.keeper.note([Halt.of(LETTER)])
+    here.keeps.halts.revive(Halt.of(LETTER), 0)
+    await here.keeper.note(here.keeper.of([later]))
+    await here.store.put_dead_letters([later])
+    await here.asked.resume(Halt.of(LETTER))
+    await here.keeper.look()
+    assert not here.lets_go()
+    await here.keeper.tend()
+    assert await here.noted() == [Halt.of(later).name.name]
+    here.keeps.resume(Halt.of(LETTER))
+    assert list(here.keeps.halts) == [Halt.of(later)]
+
+
+async def test_a_note_of_a_death_before_the_last_one_is_over() -> None:
+    """Whichever of two notes is read first."""
+    here, later = Sharing(), replace(LETTER, key=RowKey(NOW_MS, TASK.digest, 1 << ATTEMPT_BITS))
+    await here.store.put_dead_letters([later])
+    await here.asked.note([Halt.of(later), Halt.of(LETTER)])
+    await here.keeper.look()
+    assert list(here.keeps.halts) == [Halt.of(later)]
+    await here.keeper.tend()
+    assert await here.noted() == [Halt.of(later).name.name]
 
 
 async def test_only_who_keeps_the_key_looks_for_its_tasks() -> None:

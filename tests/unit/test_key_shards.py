@@ -227,3 +227,21 @@ def test_what_a_worker_has_at_a_hand_over_is_not_sent_before_its_lease_is_over()
     carry = guard_carry(AT, key(1), NOW_MS + 9_000, NOW_MS, CarryReason.HAND_OVER, was_sent=True)
     placed = in_place(rows, 0, AT, carry, lambda _: OnFailure.HOLD)
     assert (placed.target, placed.position_ms, placed.not_before_ms) == (AT, key(1).position_ms, NOW_MS + 9_000)
+
+
+def test_what_a_worker_has_by_its_row_goes_before_a_task_that_came_late_and_stands_before_it() -> None:
+    """Of a row that the last holder left with its lease, or that was carried at the lag limit."""
+    keys = OrderKeys()
+    rows = OrderedRows(AT, keys, lambda *_: None, lambda _: False)
+    started = ordered(key(2))
+    started.extras = [replace(extra, lease_until_ms=NOW_MS + 9_000) for extra in started.extras]
+    rows.file(ordered(key(1)))
+    rows.file(started, NOW_MS + 9_000)
+    late, first = rows.find(key(1)), rows.find(key(2))
+    assert late is not None
+    assert first is not None
+    assert (keys.is_next(late), keys.is_next(first)) == (False, True)
+    rows.over([key(2)])
+    assert not keys.is_next(late), "its end is not durable"
+    keys.end([(key(2), Outcome.ACKED)])
+    assert keys.is_next(late)

@@ -148,6 +148,11 @@ class Control:
         marked = self.with_mark(self.closing_ms, verified_ms, counts)
         return replace(marked, holder="", address="", incarnation=0, successor=successor, rows_need=rows_need)
 
+    @classmethod
+    def over(cls, end_ms: int) -> Control:
+        """Of a partition that was announced when its bucket was finished: nobody ever reads a row there."""
+        return cls(1, "", "", end_ms, end_ms, finished_at_ms=end_ms)
+
     def with_end(self, end_ms: int, now_ms: int, inserted: int, counts: tuple[tuple[int, int], ...]) -> Control:
         return replace(self, verified_ms=end_ms, finished_at_ms=now_ms, inserted=inserted, counts=counts)
 

@@ -46,12 +46,22 @@ class Halts:
         return (halt for task_id, halt in self._by_task.items() if task_id not in living)
 
     def add(self, halt: Halt) -> None:
+        """A later death of the task takes the place of an earlier one, whose note is to go."""
+        known = self._by_task.get(halt.task_id)
+        if known is not None and known.generation > halt.generation:
+            self.lifted.append(halt)
+            return
+        if known is not None and known.generation < halt.generation:
+            self.lifted.append(known)
         self._by_task[halt.task_id] = halt
         self._halts.setdefault(_name(halt), {})[halt.task_id] = halt
         self._lives.pop(_digest(halt), None)
 
     def remove(self, halt: Halt) -> None:
-        """Another task may halt the key all the same."""
+        """Another task may halt the key all the same, or a later death of this one."""
+        known = self._by_task.get(halt.task_id)
+        if known is None or known.generation != halt.generation:
+            return
         name = _name(halt)
         halts = self._halts.get(name, {})
         halts.pop(halt.task_id, None)

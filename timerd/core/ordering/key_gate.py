@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from timerd.core.gates import ALL_MAY, KEPT, DueBatch, End, Fate, Fates, Hold
-from timerd.core.ordering.order_keys import Filed, OrderedRows, OrderKeys
+from timerd.core.ordering.lines import Filed
+from timerd.core.ordering.order_keys import OrderedRows, OrderKeys
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition

@@ -11,15 +11,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Container, Iterable, Iterator, KeysView, Set
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
 from timerd.core.ordering.halts import Halts
-from timerd.core.ordering.kept_shards import KeptShards
+from timerd.core.ordering.kept_shards import NOTHING_MS, KeptShards
 from timerd.core.ordering.key_counts import KeyCounts, KeyPhase, RowsBehind
+from timerd.core.ordering.lines import Filed, Give, KeyFacts, Line
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.halts import Halt
 from timerd.model.identity import RowKey, TaskId
@@ -30,80 +29,6 @@ from timerd.model.settle import Outcome
 
 # The task lives on in another row, or may do so.
 _LEFT = frozenset({Outcome.MOVED, Outcome.FORWARDED})
-# What is kept of a row beside its columns and payload, about.
-FILED_BYTES = 400
-Give = Callable[[RowGroup, int], None]
-
-
-@dataclass(slots=True, eq=False)
-class Filed:
-    """A row that has not been sent, nor before `until_ms`. `is_given`: it waits in its due queue. `is_due`: it was seen
-    to be. `is_over`: it ends when its turn comes. `met_at`: so many looks at the catalogue had begun by then."""
-
-    key: RowKey
-    seq: int
-    rows: RowGroup
-    row: int
-    until_ms: int
-    line: Line
-    home: OrderedRows
-    is_given: bool = False
-    is_gone: bool = False
-    is_due: bool = False
-    is_over: bool = False
-    met_at: int = 0
-
-    @property
-    def queue(self) -> QueueKey:
-        return self.line.queue
-
-    @property
-    def expiry_ms(self) -> int:
-        """From when on it is over; 0: never, or a worker may have it still."""
-        return 0 if self.rows.extra_of(self.row).lease_until_ms else self.rows.expiry_ms(self.row)
-
-    @property
-    def size_bytes(self) -> int:
-        return FILED_BYTES + int(self.rows.columns["length"][self.row])
-
-    def turn(self, *, is_given: bool) -> None:
-        """It waits in its due queue from now on, or behind its key."""
-        if is_given is not self.is_given:
-            self.is_given = is_given
-            self.home.behind.more(self, -1 if is_given else 1)
-
-
-@dataclass(slots=True, eq=False)
-class Line:
-    """One key. `blocked`: how many of its tasks keep the others from being sent; `waiting`: how many wait in memory.
-    `counted`: as what it is counted."""
-
-    queue: QueueKey
-    ordering_key: str
-    heap: list[tuple[int, int, int, Filed]] = field(default_factory=list)
-    blocked: int = 0
-    waiting: int = 0
-    counted: KeyPhase | None = None
-
-    def phase(self) -> KeyPhase | None:
-        """Whatever halts it. None: nothing of it is in memory."""
-        if self.blocked:
-            return KeyPhase.IN_HAND
-        return KeyPhase.WAITING if self.waiting else None
-
-    def first(self) -> Filed | None:
-        while self.heap and self.heap[0][3].is_gone:
-            heapq.heappop(self.heap)
-        return self.heap[0][3] if self.heap else None
-
-
-class KeyFacts(NamedTuple):
-    """Of one key, for people: how many of its tasks wait in memory, which one keeps them back, and the first."""
-
-    ordering_key: str
-    waiting: int
-    sent: Filed | None
-    first: Filed | None
 
 
 class OrderKeys:
@@ -201,8 +126,10 @@ class OrderKeys:
         return next(self._numbers)
 
     def push(self, filed: Filed, position_ms: int) -> None:
-        """`position_ms`: by which it goes, which may be an earlier one than that of its row."""
-        entry = position_ms, filed.seq, self.number(), filed
+        """`position_ms`: by which it goes, which may be an earlier one than that of its row. What a worker has, by the
+        row, is the next in any case: in a cluster a task may come late, and stand before what has been started."""
+        is_with_worker = filed.home.partition.is_of_keys and filed.is_leased
+        entry = NOTHING_MS if is_with_worker else position_ms, filed.seq, self.number(), filed
         heapq.heappush(filed.line.heap, entry)
         filed.line.waiting += 1
         sent = self._blocking.get(filed.key.digest)

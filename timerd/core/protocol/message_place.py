@@ -198,8 +198,7 @@ def _closed_for_good(partition: Partition) -> Procedure[bytes | None]:
     stored: bytes | None = yield ReadRegister(key)
     if stored is not None or entry is None or not entry.finished:
         return stored
-    end_ms = partition.end_ms
-    over = Control(1, "", "", end_ms, end_ms, finished_at_ms=end_ms).to_bytes()
+    over = Control.over(partition.end_ms).to_bytes()
     result: CasResult = yield TryCas(Cas(key, None, over))
     return over if result.status is CasStatus.APPLIED else result.current
 

@@ -74,7 +74,8 @@ class Wish:
     """`request`: hash of the call. `fire_at_ms` as asked; `revive`: this dead letter, whose row has ended and may be
     forgotten (Redrive). `asked_ms`: when the call was made, by whose order calls undo one another; 0 = not known.
     `time_ms`: the time at which it is looked whether the call was held up; None: `now_ms`, when the try began.
-    `place`: that it keeps among the tasks of its ordering key."""
+    `place`: that it keeps among the tasks of its ordering key. `order_seq`: else the number that was drawn for it, for
+    of two that are moved in one moment to one instant each has a place of its own; 0: none was."""
 
     request: str
     fire_at_ms: int
@@ -84,6 +85,7 @@ class Wish:
     asked_ms: int = 0
     time_ms: Callable[[], int] | None = None
     place: OrderPlace | None = None
+    order_seq: int = 0
 
 
 def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
@@ -356,7 +358,8 @@ def _target_row(task: TaskId, rows: RowGroup, move: Move, wish: Wish) -> RowGrou
     extra = replace(rows.extra_of(0), home_position_ms=task.position_ms, home_shard=task.shard, lease_until_ms=0)
     if extra.ordering_key:
         index = int(rows.columns["index"][0])
-        plain = replace(extra, order_base=last_of(wish.now_ms) - index, order_position_ms=-1, not_before_ms=0)
+        seq = wish.order_seq or last_of(wish.now_ms)
+        plain = replace(extra, order_base=seq - index, order_position_ms=-1, not_before_ms=0)
         extra = at_place(plain, wish.place, index) if wish.place is not None else plain
     flags = FLAG_MOVED_IN | int(rows.columns["flags"][0]) & FLAGS_OF_TASK
     return single_row(move.target.key, move.fire_at_ms, rows.template_of(0), rows.payload(0), extra, flags)

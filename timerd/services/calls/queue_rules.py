@@ -20,7 +20,7 @@ class QueueRules(Protocol):
         """Raises Precondition where an instance that lives does not understand it."""
         ...
 
-    def check_ordering(self, queue: QueueKey) -> None:
+    def check_ordering(self) -> None:
         """Raises Precondition where nobody could keep the order of an ordering key."""
         ...
 
@@ -42,7 +42,7 @@ class NoRules:
     def check_releases(self, capability: str) -> None:
         """There is no other."""
 
-    def check_ordering(self, queue: QueueKey) -> None:
+    def check_ordering(self) -> None:
         """It is alone."""
 
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:

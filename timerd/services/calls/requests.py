@@ -67,7 +67,7 @@ class Rules:
         Unavailable."""
         template = common.template
         if common.ordering_key:
-            self.queues.check_ordering(QueueKey(template.namespace, template.queue))
+            self.queues.check_ordering()
         for capability in _needed(template):
             self.queues.check_releases(capability)
         self.queues.check_intake(QueueKey(template.namespace, template.queue), self.clock.now_ms)

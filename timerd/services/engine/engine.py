@@ -119,7 +119,7 @@ class Engine:
         times, kept_ms = (self.now_ms, self._time_ms), config.history_retention_ms
         self._draining, self._knows_repeats = False, store.traits.knows_repeats
         self._turns = of_all_calls(scheduler.procedures, shares_commits=self._knows_repeats)
-        self._moving = Moving(store, self._turns, kept_ms, *times, self.ordering.writing, scheduler.halting)
+        self._moving = Moving(store, self._turns, kept_ms, *times, self.ordering, scheduler.halting)
         self._keying = Keying(self._turns, self._time_ms, in_cluster=in_cluster)
         self._estimating = Estimating(store)
         self.use = NamespaceUse(store, self._time_ms)

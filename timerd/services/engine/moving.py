@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -26,6 +25,7 @@ from timerd.model.registers import Move, MoveState
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
+from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.verbs import AskedMove
 from timerd.services.holding.driving import Performs, after_a_write, drive
 from timerd.services.holding.driving_many import drive_many
@@ -59,7 +59,7 @@ class _BegunMove(NamedTuple):
 
 class Moving:
     """The engine's verbs that give a task another instant. `now_ms` takes calls in, or refuses them; `time_ms` is the
-    time alone; `writing`: rows of ordering keys may be written at that instant or later meanwhile."""
+    time alone."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Moving:
         retention_ms: int,
         now_ms: Callable[[], int],
         time_ms: Callable[[], int],
-        writing: Callable[[int], AbstractContextManager[None]],
+        ordering: Ordering,
         halting: Halting,
     ) -> None:
         self._halting = halting
-        self._writing = writing
+        self._ordering = ordering
         self._now_ms = now_ms
         self._time_ms = time_ms
         self._store = store
@@ -167,8 +167,8 @@ class Moving:
     async def _first_try(self, begun: Sequence[_BegunMove]) -> list[int | Exception]:
         try:
             now_ms = self._now_ms()
-            with self._writing(now_ms):
-                steps = [move_task(each.task, replace(each.wish, now_ms=now_ms)) for each in begun]
+            steps = [move_task(each.task, self._timed(each.wish, now_ms)) for each in begun]
+            with self._ordering.writing(now_ms):
                 return await drive_many(steps, self._runner)
         except Exception as error:  # noqa: BLE001 - told to each
             return [error] * len(begun)
@@ -216,8 +216,13 @@ class Moving:
         if before is not None:
             raise before
         now_ms = self._now_ms()
-        with self._writing(now_ms):
-            return await drive(move_task(task, replace(wish, now_ms=now_ms)), self._runner)
+        moving = move_task(task, self._timed(wish, now_ms))
+        with self._ordering.writing(now_ms):
+            return await drive(moving, self._runner)
+
+    def _timed(self, wish: Wish, now_ms: int) -> Wish:
+        """With a place of its own among what comes at that instant."""
+        return replace(wish, now_ms=now_ms, order_seq=self._ordering.drawn(now_ms))
 
     async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
         dead_letters = await self._store.get_dead_letters([task.to_bytes()])

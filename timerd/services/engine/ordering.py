@@ -77,6 +77,10 @@ class Ordering:
         base = self._keys.draw(int(rows.columns["index"].max()) + 1, now_ms)
         rows.extras = [numbered(extra, base, in_cluster=self._in_cluster) for extra in rows.extras]
 
+    def drawn(self, now_ms: int) -> int:
+        """The number of a task that gets a place anew: above all that were drawn until then, on any instance."""
+        return self._keys.draw(1, now_ms + 1)
+
     def shards(self, rows: RowGroup) -> dict[int, int]:
         """Row -> key shard, of those that have an ordering key, where there is a cluster."""
         return key_shards_of(rows) if self._in_cluster and rows.extras else {}

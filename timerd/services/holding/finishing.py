@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 from timerd.core.instance_machine import InstanceMachine, shards_of
 from timerd.core.partition import PartitionMachine
+from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
-from timerd.model.storage import BucketEntry
+from timerd.model.storage import BucketEntry, Cas, CasStatus
 from timerd.ports import Store
 
 
@@ -20,12 +21,25 @@ class Finishing:
 
     async def control_of(self, partition: Partition) -> tuple[Control | None, bool]:
         """By a serial read. Where there is none: whether the bucket is being finished, read after that. The first shard
-        of a bucket is seen to by the instance that finishes it, whatever was announced."""
+        of a bucket is seen to by the instance that finishes it, whatever was announced. One that was announced too late
+        for that is over: nobody would take it again when this instance has let go of it."""
         stored = (await self._store.read([control_key(partition)]))[0]
         if stored is not None or partition.shard == 0:
             return (Control.from_bytes(stored) if stored is not None else None), False
         entries = await self._store.catalogue(partition.scope, partition.bucket_ms, partition.bucket_ms + 1)
+        if any(entry.finished for entry in entries):
+            return await self._over(partition), False
         return None, any(entry.finishing for entry in entries)
+
+    async def _over(self, partition: Partition) -> Control:
+        """No row there was acknowledged: its bucket was being finished before the shard was announced, or it would have
+        been waited for."""
+        key, over = control_key(partition), Control.over(partition.end_ms)
+        result = (await self._store.cas([Cas(key, None, over.to_bytes())]))[0]
+        if result.status is CasStatus.UNKNOWN:
+            raise StoreUnknown("Whether a partition of a finished bucket is over is not known.")
+        stored = None if result.status is CasStatus.APPLIED else result.current
+        return over if stored is None else Control.from_bytes(stored)
 
     async def finish(self, partition: Partition) -> bool:
         """The shard is done. Whether its bucket is: of shards that end at the same time the later one sees both."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from timerd.core.protocol import Located, locate
-from timerd.model.identity import TaskId
+from timerd.model.identity import TaskId, generation_of
 from timerd.model.registers import MoveState
 from timerd.model.settle import Outcome
 from timerd.model.storage import MarkKind
@@ -28,11 +28,13 @@ class HaltedTasks:
         self._store = store
         self._runner = runner
 
-    async def find(self, task: TaskId) -> HaltedTask:
+    async def find(self, task: TaskId, generation: int) -> HaltedTask:
+        """`generation`: the one that died. A later one that has died as well has a note of its own, where it halts."""
         here = await drive(locate(task), self._runner)
         if here.rows is None or here.ending.outcome is Outcome.DEAD:
             dead_letters = await self._store.get_dead_letters([task.to_bytes()])
-            return HaltedTask.DEAD if dead_letters else HaltedTask.GONE
+            is_dead = any(generation_of(letter.key.version) == generation for letter in dead_letters)
+            return HaltedTask.DEAD if is_dead else HaltedTask.GONE
         return HaltedTask.IN_PLACE if _is_in_place(here) else HaltedTask.GONE
 
 

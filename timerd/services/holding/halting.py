@@ -35,7 +35,8 @@ NO_GENERATION = -1
 _LOG = logging.getLogger("timerd.ordering")
 
 
-FindsTask = Callable[[TaskId], Awaitable[HaltedTask]]
+# A task, and which of its lives has died.
+FindsTask = Callable[[TaskId, int], Awaitable[HaltedTask]]
 
 
 class Halting:
@@ -71,13 +72,15 @@ class Halting:
 
     async def _compare(self, names: bytes, before: Sequence[bytes]) -> None:
         """What changes here meanwhile has changed at the store as well."""
-        halts, removed = self._keys.halts, {halt.task_id for halt in self._keys.halts.lifted}
-        noted = {halt.task_id: halt async for halt in self._notes(names)}
-        for task_id in set(before).difference(noted):
-            if (halt := halts.of_task(task_id)) is not None:
+        halts = self._keys.halts
+        known = {halt.name for each in before if (halt := halts.of_task(each)) is not None}
+        removed = {halt.name for halt in halts.lifted}
+        noted = {halt.name: halt async for halt in self._notes(names)}
+        for each in before:
+            if (halt := halts.of_task(each)) is not None and halt.name in known.difference(noted):
                 self._keys.resume(halt)
-        removed |= {*before, *(halt.task_id for halt in halts.lifted)}
-        await self._add([halt for task_id, halt in noted.items() if task_id not in removed])
+        removed |= {*known, *(halt.name for halt in halts.lifted)}
+        await self._add([halt for name, halt in noted.items() if name not in removed])
 
     async def _notes(self, names: bytes = b"") -> AsyncIterator[Halt]:
         """Those that begin so."""
@@ -93,14 +96,14 @@ class Halting:
         """Of a note without its dead letter the task lives, or has ended since: it keeps the others waiting until that
         is known."""
         for at in range(0, len(noted), PAGE):
-            halts = [halt for halt in noted[at : at + PAGE] if self._keys.halts.of_task(halt.task_id) is None]
+            halts = [halt for halt in noted[at : at + PAGE] if not self._knows(halt)]
             dead_letters = await self._store.get_dead_letters([halt.task_id for halt in halts]) if halts else ()
-            dead = {letter.task_id: Halt.of(letter) for letter in dead_letters}
+            dead = {halt.name: halt for halt in map(Halt.of, dead_letters)}
             for halt in halts:
-                if self._keys.halts.of_task(halt.task_id) is not None:
+                if self._knows(halt):
                     continue
-                self._keys.halt(dead.get(halt.task_id, halt))
-                if halt.task_id not in dead:
+                self._keys.halt(dead.get(halt.name, halt))
+                if halt.name not in dead and self._keys.halts.of_task(halt.task_id) is halt:
                     self._revive(halt)
                 self._unsure[halt.task_id] = None
 
@@ -111,13 +114,19 @@ class Halting:
         return [halt for halt in halts if not self._is_noted(halt)]
 
     def _is_noted(self, halt: Halt) -> bool:
-        """What lived again in its place has its note still."""
-        known = self._keys.halts.of_task(halt.task_id)
-        if known is not None and self._keys.halts.lives(known):
+        """Also what lives, as far as is known: it has its note still."""
+        if not self._knows(halt):
+            return False
+        if self._keys.halts.lives(halt):
             self._keys.halt(halt)
             # Another instance may be about to remove it.
             return self._is_single
-        return known is not None
+        return True
+
+    def _knows(self, halt: Halt) -> bool:
+        """That death of its task, or a later one."""
+        known = self._keys.halts.of_task(halt.task_id)
+        return known is not None and known.generation >= halt.generation
 
     def may_end(self, letter: DeadLetter) -> bool:
         """Whether this end may be recorded; if not, it is noted meanwhile."""
@@ -187,6 +196,7 @@ class Halting:
         if letter.ordering_key:
             await self.look_at(QueueKey(letter.template.namespace, letter.template.queue), letter.ordering_key)
         halt = self._keys.halts.of_task(letter.task_id)
+        halt = halt if halt is not None and halt.generation == generation_of(letter.key.version) else None
         keeps = halt is not None and letter.order_place is not None and self._keys.halts.is_only_one(halt)
         place = OrderPlace(*letter.order_place) if keeps and letter.order_place is not None else None
         if halt is not None and keeps:
@@ -234,7 +244,7 @@ class Halting:
 
     async def _look_for(self, task_id: bytes) -> None:
         halt = self._keys.halts.of_task(task_id)
-        found = await self._finds(TaskId.from_bytes(task_id)) if halt is not None else None
+        found = await self._finds(TaskId.from_bytes(task_id), halt.generation) if halt is not None else None
         self._unsure.pop(task_id, None)
         if halt is None or halt is not self._keys.halts.of_task(task_id):
             return

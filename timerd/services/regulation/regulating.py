@@ -41,7 +41,6 @@ from timerd.model.codec import (
 )
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.ordering import OnFailure
 from timerd.model.regulations import Mode, Order, QueueLimit, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
@@ -294,9 +293,8 @@ class Regulating:
         kept = with_need(rules.kept, LENDS_KEYS)
         return replace(rules, keys=replace(rules.keys, share=1), kept=kept)
 
-    def check_ordering(self, queue: QueueKey) -> None:
+    def check_ordering(self) -> None:
         """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""
-        self.check_halting(queue, self.known.on_failure(queue))
         announced = self._membership.announced()
         if self.others is not None and KEY_SHARDS not in known_by_all(announced):
             raise Precondition(
@@ -305,18 +303,6 @@ class Regulating:
                 "call, or leave ordering_key empty; nothing was stored.",
                 "ORDERING_IN_CLUSTER",
                 field="template.ordering_key",
-            )
-
-    def check_halting(self, queue: QueueKey, on_failure: OnFailure, field: str = "template.ordering_key") -> None:
-        """Two dead letters of a key that are redriven by different instances may each wait for the end of the other.
-        Raises Precondition."""
-        if self.others is not None and on_failure is OnFailure.HALT:
-            raise Precondition(
-                f"To halt an ordering key after a dead letter, as is asked of the queue {queue.queue!r}, needs a "
-                "server of one instance, and this one is one of a cluster: nothing was stored. Let the queue hold or "
-                f"pass (timerd queues set {queue.queue} --ordering hold), or leave ordering_key empty.",
-                "ORDERING_IN_CLUSTER",
-                field=field,
             )
 
     def check_releases(self, capability: str) -> None:

@@ -135,8 +135,6 @@ class RegulationCalls:
         def decide(rules: Regulation) -> Regulation:
             changed = self._regulating.fit_keys(change(rules))
             self._limiting.check_order(queue.namespace, changed)
-            if changed.on_failure is not rules.on_failure:
-                self._regulating.check_halting(queue, changed.on_failure, "ordering")
             return changed
 
         async def carry_out() -> _Changed:
