@@ -23,7 +23,7 @@ MUTANTS = (
         file=_PERMITS,
         old="        each.moved += deliveries\n",
         new="",
-        breaks="the permit of a delivery that another instance has got is free before anybody has said that it is in hand",
+        breaks="the permit of a delivery that another instance has got is free before anybody has said that",
         tests=(_HISTORIES,),
     ),
     Mutant(

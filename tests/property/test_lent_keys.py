@@ -1,5 +1,5 @@
-"""Permits of limit keys in a cluster, through late and lost messages, deaths, pauses, leaves, moves and adoptions: no key
-is ever above its limit, at rest all are free and forgotten; and each rule that is left out is found."""
+"""Permits of limit keys in a cluster, through late and lost messages, deaths, pauses, leaves, moves and adoptions: no
+key is ever above its limit, at rest all are free and forgotten; and each rule that is left out is found."""
 
 from __future__ import annotations
 

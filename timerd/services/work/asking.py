@@ -89,7 +89,7 @@ class Asking:
             self._give_back(queue)
         if opens_ms > now_ms:
             return opens_ms
-        # Rows that wait for the turn of their key may be due in a partition that gives nothing now: it says when it does.
+        # What waits for the turn of its key may be due in a partition that gives nothing now: it says when it does.
         return math.inf if due_ms is None or near or due_ms <= now_ms else due_ms - AHEAD_MS
 
     def _give_back(self, queue: QueueKey) -> None:
