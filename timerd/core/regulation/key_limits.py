@@ -137,8 +137,8 @@ class RuleKeyLimits:
 
     def _doubt_ms(self, queue: QueueKey, now_ms: int) -> float:
         """Where they are lent, the keeper hears of what workers bring."""
-        is_alone = self._lent is None and self._known.is_from_before(queue)
-        return doubt_ms(self._machine, now_ms) if is_alone else now_ms
+        is_single = self._lent is None and self._known.is_from_before(queue)
+        return doubt_ms(self._machine, now_ms) if is_single else now_ms
 
     def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
         return self._rates.of((queue, limit_key), limit, now_ms, partial(self._is_known, queue, limit, now_ms))

@@ -27,7 +27,7 @@ class _Loan:
 
 
 @dataclass(slots=True)
-class _Borrower:
+class _KeyBorrower:
     incarnation: int
     seq: int = 0
     round: int = 0
@@ -53,7 +53,7 @@ class KeysLeft(NamedTuple):
     borrowers: Mapping[str, int] = {}
 
 
-class KeyPermitKeeper(Lender[_Borrower]):
+class KeyPermitKeeper(Lender[_KeyBorrower]):
     """Of one home. `left`: by the keeper before; None: it went without a word, or there was none (`is_first`)."""
 
     def __init__(
@@ -78,7 +78,7 @@ class KeyPermitKeeper(Lender[_Borrower]):
             return False
         self._expected.pop(name, None)
         if known is None:
-            known = self._borrowers[name] = _Borrower(incarnation)
+            known = self._borrowers[name] = _KeyBorrower(incarnation)
         known.hear(said)
         if moved := {key: one.moved for key, one in said.keys.items() if one.moved}:
             self._take_old(moved, now_ms)
@@ -120,7 +120,7 @@ class KeyPermitKeeper(Lender[_Borrower]):
     # -- inside ---------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def _is_taken(known: _Borrower | None, said: KeysStated) -> bool:
+    def _is_taken(known: _KeyBorrower | None, said: KeysStated) -> bool:
         return said.is_whole if known is None else said.seq > known.seq
 
     def _more(self, name: str, key: LimitedKey, one: KeyStated, limit: int, now_ms: float) -> int:

@@ -17,8 +17,8 @@ from timerd.services.background import begin
 from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
-from timerd.services.regulation.asking import Asking
 from timerd.services.regulation.keepers import UNKEPT, Keepers, place_of_keeper
+from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.permit_wire import (
     BorrowReply,
     labels_in,
@@ -43,7 +43,7 @@ class Borrowing:
     def __init__(
         self,
         lent: LentLimits,
-        asking: Asking,
+        asking: LimitPeers,
         membership: Membership,
         runner: Performs,
         boot_ms: Callable[[], float],

@@ -26,10 +26,10 @@ from timerd.model.pushback import Pushback
 from timerd.services.dispatch.delivery import HoldsLimit
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
-from timerd.services.regulation.asking import Asking
 from timerd.services.regulation.borrowing import Borrowing
 from timerd.services.regulation.drawing import Drawing
 from timerd.services.regulation.key_borrowing import KeyBorrowing
+from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
 from timerd.services.regulation.told import RuleTelling
@@ -95,7 +95,7 @@ class RulesInForce:
         keys = self._keys(scheduler.memory)
         borrowing = drawing = key_borrowing = None
         if peers is not None and self.lent is not None and self.rates is not None and self.lent_keys is not None:
-            granted, asking = self.by_rules.granted, Asking(peers, membership)
+            granted, asking = self.by_rules.granted, LimitPeers(peers, membership)
             parts = membership, runner, self._boot_ms
             borrowing = Borrowing(self.lent, asking, *parts, granted)
             drawing = Drawing(self.rates, borrowing.keepers, peers, membership, granted)

@@ -18,10 +18,10 @@ from timerd.services.background import begin
 from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
-from timerd.services.regulation.asking import Asking
 from timerd.services.regulation.borrowing import MOST_HOPS, MOST_WAIT_S, STORE_ERRORS
 from timerd.services.regulation.key_keepers import UNKEPT, KeyKeepers, place_of_home
 from timerd.services.regulation.key_wire import KeysReply, keys_in, keys_message, keys_reply_in, keys_reply_message
+from timerd.services.regulation.limit_peers import LimitPeers
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class KeyBorrowing:
     def __init__(
         self,
         lent: LentKeys,
-        asking: Asking,
+        asking: LimitPeers,
         membership: Membership,
         runner: Performs,
         boot_ms: Callable[[], float],

@@ -18,7 +18,7 @@ from timerd.services.regulation.told import raise_if_ours
 log = logging.getLogger(__name__)
 
 
-class Asking:
+class LimitPeers:
     """Of one instance."""
 
     def __init__(self, peers: Peers, membership: Membership) -> None:
