@@ -7,8 +7,21 @@ import asyncio
 
 import pytest
 
-from timerd.core.protocol import Procedure, ReadRegister, ReadRegisters, Request, SetMarks, TryCas, TryCasMany
+from timerd.core.protocol import (
+    AskToMove,
+    AskToMoveMany,
+    HintRows,
+    Procedure,
+    ReadRegister,
+    ReadRegisters,
+    Request,
+    SetMarks,
+    TryCas,
+    TryCasMany,
+)
 from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.identity import RowKey
+from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import RegisterKey, name_key
 from timerd.model.storage import Cas, CasResult, CasStatus
 from timerd.services.holding.driving_many import drive_all, drive_many
@@ -128,3 +141,38 @@ async def test_others_have_their_turns_while_many_hear_their_answers() -> None:
 
 async def test_of_none_nothing_is_asked() -> None:
     assert await drive_many([], Registers()) == []
+
+
+class Holders:
+    """Answers what holders are asked. `asked`: each request."""
+
+    def __init__(self) -> None:
+        self.asked: list[Request] = []
+
+    async def perform(self, request: Request) -> object:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        if isinstance(request, AskToMoveMany):
+            return [each.key for each in request.requests]
+        return request.key if isinstance(request, AskToMove) else None
+
+
+def asked_of(partition: Partition, number: int) -> Procedure[object]:
+    """As a move does: its row is hinted, then its holder is asked."""
+    key = RowKey(partition.bucket_ms + number, b"%d" % number, 0)
+    yield HintRows([(partition, number, 0)], {partition: b""})  # type: ignore[list-item]
+    answer: object = yield AskToMove(partition, key)
+    return answer == key
+
+
+async def test_nobody_waits_for_the_holder_of_another_partition() -> None:
+    near, far = (Partition(TIME_SCOPE, bucket_ms, 0) for bucket_ms in (0, 300_000))
+    holders = Holders()
+    assert await drive_many([asked_of(each, n) for each in (near, far) for n in range(3)], holders) == [True] * 6
+    hints, *asks = holders.asked
+    assert isinstance(hints, HintRows)
+    assert len(hints.rows) == 6
+    assert [{each.partition for each in ask.requests} for ask in asks if isinstance(ask, AskToMoveMany)] == [
+        {near},
+        {far},
+    ]
