@@ -316,8 +316,8 @@ MUTANTS = (
         name="moved-to-one-place",
         guarantee="G21",
         file="timerd/services/engine/moving.py",
-        old="        timed = replace(wish, now_ms=now_ms, order_seq=self._ordering.drawn(now_ms))\n",
-        new="        timed = replace(wish, now_ms=now_ms)\n",
+        old="        return replace(wish, now_ms=now_ms, order_seq=self._ordering.drawn(now_ms))\n",
+        new="        return replace(wish, now_ms=now_ms)\n",
         breaks="two tasks of a key are moved to one instant in one moment, and the second has the smaller fence",
         tests=(
             "tests/fundamentals/test_ordering_keys.py"
