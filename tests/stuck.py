@@ -32,12 +32,14 @@ class Stuck:
         try:
             return (yield)
         finally:
+            self._limit_s = 0.0
             faulthandler.cancel_dump_traceback_later()
 
     @pytest.hookimpl(trylast=True)
     def pytest_exception_interact(self) -> None:
-        # pytest has just ended the watch.
-        self._watch()
+        # pytest has just ended the watch; or a file could not be collected.
+        if self._limit_s:
+            self._watch()
 
     def _allowed_s(self, item: pytest.Item) -> float:
         own = item.get_closest_marker("timeout")
