@@ -131,7 +131,8 @@ class Callers:
         """Until it is told an end, or nobody cares any more."""
         loop, chance = self.story.loop, self.random.choice
         timeout_ms, expires_ms, made_ms = chance(TIMEOUTS_MS), chance(EXPIRES_AFTER_MS), int(loop.now_ms)
-        wanted = Wanted(made_ms, chance(QUEUES), expire_at_ms=made_ms + expires_ms if expires_ms else 0)
+        expire_at_ms = made_ms + expires_ms if expires_ms else 0
+        wanted = Wanted(made_ms, chance(QUEUES), expire_at_ms=expire_at_ms, expire_after_ms=expires_ms)
         until_ms = loop.now_ms + timeout_ms
         while True:
             before = len(self.answers)
@@ -167,8 +168,8 @@ def request_of(name: str, wanted: Wanted, timeout_ms: int) -> wire.CallRequest:
     request.template.retry.initial_backoff.FromMilliseconds(500)
     request.request_time.FromMilliseconds(wanted.fire_at_ms)
     request.timeout.FromMilliseconds(timeout_ms)
-    if wanted.expire_at_ms:
-        request.template.expire_after.FromMilliseconds(wanted.expire_at_ms - wanted.fire_at_ms)
+    if wanted.expire_after_ms:
+        request.template.expire_after.FromMilliseconds(wanted.expire_after_ms)
     return request
 
 

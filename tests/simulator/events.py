@@ -25,7 +25,8 @@ class Said(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a schedule asks for one task."""
+    """What a schedule asks for one task. `expire_after_ms`: it expires so long after its instant, and `expire_at_ms` is
+    when that is at the instant that it was scheduled for; 0: wherever it is, it expires then."""
 
     fire_at_ms: int
     queue: str
@@ -34,6 +35,11 @@ class Wanted:
     expire_at_ms: int = 0
     key: str = ""
     policy: str = ""
+    expire_after_ms: int = 0
+
+    def expiry_ms(self, fire_at_ms: int) -> int:
+        """0: never."""
+        return fire_at_ms + self.expire_after_ms if self.expire_after_ms else self.expire_at_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ MENDED = (7,)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("judged", "seeds"), [(judged_ending, 60), (judged_ending_cluster, 30)])
+@pytest.mark.parametrize(("judged", "seeds"), [(judged_ending, 90), (judged_ending_cluster, 30)])
 def test_each_end_makes_one_task(judged: Callable[[int], Verdict], seeds: int) -> None:
     hits = Counter[str]()
     for seed in range(seeds):
