@@ -104,6 +104,14 @@ async def test_what_it_does_not_hold_it_does_not_answer_for(pair: Pair) -> None:
     assert await peers_of(pair).ask_to_end(holder, HERE, [end(HERE)]) is None
 
 
+async def test_a_holder_says_with_what_a_worker_may_come_back(pair: Pair) -> None:
+    """It was due before it took the partition over."""
+    peers, holder = peers_of(pair), await holder_of(pair)
+    early, late = (KEY._replace(position_ms=each) for each in (1, pair.bucket.end_ms - 2))
+    assert [await peers.may_return(holder, pair.bucket, key) for key in (early, late)] == [True, False]
+    assert await peers.may_return(holder._replace(token=holder.token + 1), pair.bucket, early) is None
+
+
 async def test_each_row_has_its_own_answer(pair: Pair) -> None:
     """The verdict that was given first stands."""
     peers, holder = peers_of(pair), await holder_of(pair)

@@ -34,6 +34,7 @@ HOLDS = [
     "schedules CREATE NOUPDATE NSTALL=1",
     "overlap",
     "overlap BUFFER",
+    "overlap CANCELS NUNDO=0",
     "delay",
     "delay NCRASH=2",
     "delay TRIGGER NCRASH=0",
@@ -135,7 +136,7 @@ BROKEN = [
     *(f"cycle REMOVE {rule}" for rule in ("CANCELFIRST", "REMLOOKFIRST", "NOSTICK", "VACUITY2")),
     "cycle BOTH ADDBLIND",
     *(f"overlap {rule}" for rule in (
-        "LOOKFIRST", "UNDURABLE", "TRIGGERBLIND", "EARLYSKIP", "CLOCKLATE", "BUFFER NOPOLL", "VACUITY",
+        "LOOKFIRST", "UNDURABLE", "TRIGGERBLIND", "EARLYSKIP", "CLOCKLATE", "BUFFER NOPOLL", "CANCELS NORETURN", "VACUITY",
     )),
     *(f"delay {rule}" for rule in (
         "CLOCKFIRST", "UNDURABLE", "LOOKFIRST", "RECOMPUTE", "ROWFIRST", "NOPOLL", "VACUITY1", "TRIGGER TRIGGERBLIND",

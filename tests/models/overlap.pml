@@ -11,10 +11,12 @@
  *      (a cas of cur), BUFFER_ONE lets it wait (a cas of buf; one that waits already stays, the new one is passed over).
  *      The clock is read BEFORE the look.
  *   O3 the end of an occurrence is hinted; what waits is looked at again by its tick in any case.
+ *   -DCANCELS: a caller cancels, and a holder crashes while a worker has one (away): its successor records the cancel, for it knows of no worker
+ *      (rec), who goes on until it is back. What is recorded so has ended only when no worker can come back with it.
  * PROMISES: never are two occurrences open at once; an instant is created, passed over or waits, one of the three, once; it is passed over
  * only if another one was open after its time had come; at rest nothing waits.
- * RUN: check.sh overlap.pml [-DBUFFER]
- * BROKEN, each must fail: LOOKFIRST (O1: looked up, THEN the value is read)   UNDURABLE (O1: an end that a crash can undo is taken for one)
+ * RUN: check.sh overlap.pml [-DBUFFER | -DCANCELS]
+ * BROKEN, each must fail: NORETURN with CANCELS (O1: the record of a cancel is an end, whoever may come back)   LOOKFIRST (O1: looked up, THEN the value is read)   UNDURABLE (O1: an end that a crash can undo is taken for one)
  *   EARLYSKIP (O2: passed over ahead of its time)   CLOCKLATE (O2: looked up, THEN the clock is read)   TRIGGERBLIND (O1: the trigger looks at nothing)   NOPOLL with BUFFER (O3: hint only, and it is lost)
  * VACUITY (must fail): one was passed over, and a later one was created. */
 #ifndef N
@@ -25,8 +27,13 @@
 #endif
 byte st[N+2], ver = 0, cur = 0, open = 0, buf = 0, now = 0, undo = 0; bool skipped[N+2], wasopen[N+2];
 #define LIVE(o) (o != 0 && st[o] >= 1 && st[o] <= 3)
+bool away[N+2], rec[N+2]; byte crashes = 0, cancels = 0;
 #ifdef UNDURABLE
 #define ENDED(o) (o == 0 || st[o] >= 3)
+#elif defined(NORETURN)
+#define ENDED(o) (o == 0 || st[o] == 4 || rec[o])
+#elif defined(CANCELS)
+#define ENDED(o) (o == 0 || st[o] == 4 || (rec[o] && !away[o]))
 #else
 #define ENDED(o) (o == 0 || st[o] == 4)
 #endif
@@ -84,11 +91,20 @@ again:
   if :: e -> atomic { if :: ver == v -> create(N+1) :: else -> goto again fi }
      :: else                                                   /* SKIP: the caller is told that one is open */
   fi }
+#ifdef CANCELS
+#define CANCEL(k) \
+  :: atomic { st[k] == 2 && !away[k] && crashes < 1 -> crashes++; away[k] = true } \
+  :: atomic { (st[k] == 1 || (st[k] == 2 && away[k] && !rec[k])) && cancels < 1 -> cancels++; \
+       if :: st[k] == 1 -> st[k] = 4 :: else -> rec[k] = true fi } \
+  :: atomic { away[k] -> away[k] = false; if :: rec[k] -> st[k] = 4 :: else fi }
+#else
+#define CANCEL(k)
+#endif
 #define WORK(k) \
   :: atomic { st[k] == 1 && (k > N || now >= k) -> st[k] = 2 } \
   :: atomic { st[k] == 2 -> st[k] = 3 } \
   :: atomic { st[k] == 3 -> st[k] = 4 } \
-  :: atomic { st[k] == 3 && undo < NUNDO -> undo++; st[k] = 2 }
+  :: atomic { st[k] == 3 && undo < NUNDO -> undo++; st[k] = 2 } CANCEL(k)
 proctype Engine() {
 end: do
   :: atomic { now < N -> now++; if :: LIVE(1) || LIVE(2) || LIVE(3) || LIVE(N+1) -> wasopen[now] = true :: else fi }

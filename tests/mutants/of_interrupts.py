@@ -16,6 +16,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="interrupt-waits-for-a-sign-of-life",
+        guarantee="G7",
+        file="timerd/services/dispatch/delivery.py",
+        old="        asyncio.get_running_loop().call_soon(self._interrupting.repeat, sink, tokens, held)\n",
+        new="",
+        breaks="a worker that comes back goes on for a third of its lease with a task that was cancelled meanwhile",
+        tests=("tests/services/test_interrupting.py::test_what_was_said_on_a_broken_stream_is_said_on_the_next_one",),
+    ),
+    Mutant(
         name="interrupt-forgotten-at-a-restart",
         guarantee="G7",
         file="timerd/services/dispatch/interrupting.py",

@@ -257,6 +257,16 @@ MUTANTS = (
         tests=(APART,),
     ),
     Mutant(
+        name="followed-before-a-worker-is-back",
+        guarantee="S5",
+        file="timerd/core/schedules/opened.py",
+        old="    if outcome in BY_CALL and (yield from _may_return(here.place, world)):\n"
+        "        return False, outcome\n",
+        new="",
+        breaks="after a crash the next task begins beside a cancelled one, whose worker has yet to come back",
+        tests=(f"{APART}_though_a_holder_is_gone_that_knew_who_had_one",),
+    ),
+    Mutant(
         name="trigger-beside-what-is-open",
         guarantee="S5",
         file="timerd/core/schedules/triggering.py",

@@ -1,5 +1,6 @@
 """Histories of a schedule whose tasks must not run beside each other: each task begins, and ends at any time later,
-first in the memory of its holder, which a crash may take back, then for good. Callers trigger it on the way.
+first in the memory of its holder, which a crash may take back, then for good. Callers trigger it on the way. A holder
+that has come after a crash knows of no delivery until its worker is back with it.
 
 S5 is judged when a task is created: no other one may be open. An instant may be passed over, or wait, only if another
 one was open when its time came, or later.
@@ -15,6 +16,7 @@ from tests.schedules.histories import END_MS, START_MS, Broken, History, Periods
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
     AskInHand,
+    AskMayReturn,
     AskToEnd,
     AskToMove,
     Cancelled,
@@ -55,6 +57,10 @@ class OverlapHistory(History):
 
     triggers: int = 2
     undone: int = 2
+    # Of partitions, after a crash of their holder.
+    takeovers: int = 0
+    # What a worker has since before one, and has not come back with.
+    away: set[RowKey] = field(default_factory=set)
     # Of callers, who cancel what the schedule names as open.
     cancels: int = 0
     # Of which CANCELLED was said.
@@ -82,6 +88,8 @@ class OverlapHistory(History):
             self.triggers -= 1
             request = f"trigger {self.triggers}"
             self._call(lambda: trigger(self.name, request, self.world))
+        elif self.takeovers and self.random.random() < 0.02:
+            self._take_over()
         elif self.cancels and self.random.random() < 0.02:
             self._cancel()
         elif self.random.random() < 0.02 and self.forces:
@@ -101,13 +109,27 @@ class OverlapHistory(History):
         if (yield from end_task(task, Outcome.CANCELLED, request)) is Cancelled.CANCELLED:
             self.cancelled.add(task.digest)
 
+    def _take_over(self) -> None:
+        """What ended durably is known to the next holder, what a worker has is not."""
+        in_work = {key for key in self.fired if key not in self.ended} - self.away
+        self.takeovers -= bool(in_work)
+        self.away |= in_work
+
+    def _return(self, key: RowKey) -> None:
+        """Its worker is back, and gives up what a call has ended."""
+        self.away.remove(key)
+        if key in self.durable_ms:
+            self._for_good(key)
+
     def _live(self) -> None:
         """A step in the life of a task that has begun."""
-        living = [key for key in self.fired if key not in self.durable_ms]
+        living = [key for key in self.fired if key not in self.durable_ms or key in self.away]
         if not living:
             return
         key = self.random.choice(living)
-        if key not in self.ended:
+        if key in self.away:
+            self._return(key)
+        elif key not in self.ended:
             self.ended[key] = Outcome.ACKED
         elif self.undone and self.random.random() < 0.5:
             self.undone -= 1
@@ -121,6 +143,8 @@ class OverlapHistory(History):
 
     def _go_on(self) -> None:
         super()._go_on()
+        for key in [*self.away]:
+            self._return(key)
         for key in self.fired:
             if key not in self.durable_ms:
                 self.ended.setdefault(key, Outcome.ACKED)
@@ -130,7 +154,8 @@ class OverlapHistory(History):
         return key not in self.ended and super()._may_fire(key)
 
     def fire(self, row: Row) -> None:
-        if self.overlap is not Overlap.REPLACE and any(key not in self.durable_ms for key in self.fired):
+        others = self.away or any(key not in self.durable_ms for key in self.fired)
+        if self.overlap is not Overlap.REPLACE and others:
             raise Broken("two run at once")
         if row.key.digest in self.cancelled:
             raise Broken(f"{row.said.instant_ms - START_MS} is sent after CANCELLED")
@@ -148,10 +173,12 @@ class OverlapHistory(History):
                 return Ending(self.ended[key], is_known=True)
             case FindSettled(_, key, durable):
                 return replace(self._ending(key), is_known=durable and key in self.ended)
-            case AskToMove(_, key) if key in self.fired and key not in self.ended:
+            case AskToMove(_, key) if self._is_known_in_hand(key):
                 return HolderAnswer(Asked.OPEN)
             case AskInHand(key):
-                return key in self.fired and key not in self.ended
+                return self._is_known_in_hand(key)
+            case AskMayReturn(_, key):
+                return key in self.away
             case AskToEnd():
                 return self._asked_to_end(request)
         return super()._perform(process, request)
@@ -160,11 +187,14 @@ class OverlapHistory(History):
         key = request.key
         if key not in self.rows or key in self.ended:
             return HolderAnswer(Asked.ENDED, self.ended[key]) if key in self.ended else HolderAnswer(None)
-        if key in self.fired:
+        if self._is_known_in_hand(key):
             return HolderAnswer(Asked.OPEN, None, request.request)
         self.ended[key] = request.outcome
         self._for_good(key)
         return HolderAnswer(Asked.WAITING, None, request.request)
+
+    def _is_known_in_hand(self, key: RowKey) -> bool:
+        return key in self.fired and key not in self.ended and key not in self.away
 
     def _outcome_of(self, key: RowKey) -> Outcome | None:
         return Outcome.ACKED if self.ticks.get(key) == "acked" else self.ended.get(key)
@@ -225,7 +255,7 @@ class OverlapHistory(History):
         self.passed |= (between | waited) - created - waiting - self.taken
 
     def _was_open_at(self, instant_ms: int) -> bool:
-        living = [key for key in self.rows if self.durable_ms.get(key, instant_ms) >= instant_ms]
+        living = [key for key in self.rows if self.durable_ms.get(key, instant_ms) >= instant_ms or key in self.away]
         moved = done(self.store.read([move_key(key.digest) for key in living])) if living else []
         return any(stored is None or Move.from_bytes(stored).state is not MoveState.MOVED for stored in moved)
 

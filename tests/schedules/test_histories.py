@@ -15,6 +15,7 @@ from tests.schedules.variants import (
     OVERLAP_VARIANTS,
     PROFILES,
     SLOW,
+    TAKEN_OVER,
     VARIANTS,
     overlap_variant,
     variant,
@@ -30,6 +31,9 @@ APART_SEEDS = 20
 APART_FOUND_AT = {"NOPOLL": 50, "OPENWITHDRAWN": 270, "POINTTHERE": 587, "MARKSSTAY": 242}
 # What was found in the first thousand is played each time: a later place that was reached without a row on the way.
 LATE_APART_SEEDS = (*range(6), 159, 242, 397, 587)
+
+# In the last of them one that was cancelled meanwhile is with a worker still.
+TAKEN_OVER_SEEDS = (*range(10), 45)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -81,6 +85,13 @@ def test_no_two_are_open_at_once_whoever_is_late_and_stands_still(policy: Overla
     with variant("") as settings:
         for seed in LATE_APART_SEEDS:
             played_apart(seed, policy, **{**LATE_APART, **settings})
+
+
+@pytest.mark.parametrize("policy", APART)
+def test_no_two_are_open_at_once_though_a_holder_is_gone_that_knew_who_had_one(policy: Overlap) -> None:
+    with variant("") as settings:
+        for seed in TAKEN_OVER_SEEDS:
+            played_apart(seed, policy, **{**TAKEN_OVER, **settings})
 
 
 def test_a_history_goes_on_as_long_as_something_drains() -> None:

@@ -265,6 +265,12 @@ def oust_late(schedule_id: str, entry: Schedule, definition: Definition, at: Wor
 # --- P4 (pointing.pml) ------------------------------------------------------------------------------------------------
 
 
+def nobody_returns(*_: object) -> Procedure[bool]:
+    """What a holder that has just come does not know to be with a worker is with nobody."""
+    yield from ()
+    return False
+
+
 def point_there(*of_a_place: Any) -> Procedure[Append]:  # noqa: ANN401 - as the one in whose place it is
     """What nobody has written at a place that is left leads nowhere."""
     going, answer = SOUND_ONWARD(*of_a_place), None
@@ -314,6 +320,8 @@ LATE: Settings = {
 # The same where occurrences must not run beside each other, and callers cancel what is open.
 LATE_APART: Settings = {**LATE, "cancels": 4}
 FRAGILE = PROFILES["fragile"]
+# The same where holders crash, and their successors know of no delivery until its worker is back.
+TAKEN_OVER: Settings = {"takeovers": 6, "cancels": 6}
 SOUND_TICK, SOUND_FORGET, SOUND_FINISH = chain.run_tick, chain._forget, opened.finish
 SOUND_WITHDRAW, SOUND_ONWARD = withdraw_many, message_place._onward
 # Name -> what is patched: (module, name, in its place), and settings of the history.
@@ -348,6 +356,7 @@ OVERLAP_VARIANTS: dict[str, tuple[Overlap, list[tuple[Any, str, Any]], Settings]
     "OUSTLATE": (Overlap.REPLACE, [(chain, "finish", oust_late)], {}),
     "POINTTHERE": (Overlap.REPLACE, [(message_place, "_onward", point_there)], LATE),
     "MARKSSTAY": (Overlap.SKIP, [(message_place, "taken_along", marks_stay)], LATE_APART),
+    "NORETURN": (Overlap.CANCEL_OTHER, [(opened, "_may_return", nobody_returns)], TAKEN_OVER),
     "OPENWITHDRAWN": (Overlap.SKIP, [(chain, "_without_withdrawn", open_stays)], {"changes": 6}),
 }
 

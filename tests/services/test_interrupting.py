@@ -62,6 +62,7 @@ async def test_what_was_said_on_a_broken_stream_is_said_on_the_next_one(rig: Rig
     cancel(rig, taken)
     back = await rig.worker(resume=tokens)
     assert back.opened.lost == b""
+    assert await told(back) == (CANCELLED, tokens), "as it comes back"
     await back.extend(tokens)
     assert await told(back) == (CANCELLED, tokens)
 
@@ -121,6 +122,7 @@ async def test_of_what_is_from_before_a_restart_the_store_knows(
     tokens = tokens_of(taken_of(range(2)))
     rig.firing.states[taken_of(range(1)).digests[0]] = state
     worker = await rig.worker(resume=tokens)
+    assert await told(worker) == (reason, tokens[:64]), "as it comes back"
     for _ in range(2):
         await worker.extend(tokens)
         assert await told(worker) == (reason, tokens[:64])
@@ -130,13 +132,13 @@ async def test_what_the_store_does_not_say_is_asked_again(rig: Rig, monkeypatch:
     taken = taken_of(range(1))
     tokens = tokens_of(taken)
     rig.firing.states[taken.digests[0]] = State.CANCELLED
-    worker = await rig.worker(resume=tokens)
 
     async def fails(_: object) -> State:
         raise StoreUnavailable("The store does not answer.", "STORE_UNAVAILABLE")
 
     with monkeypatch.context() as away:
         away.setattr(rig.firing, "state_of", fails)
+        worker = await rig.worker(resume=tokens)
         await worker.extend(tokens)
         assert await worker.has_nothing()
     await worker.extend(tokens)

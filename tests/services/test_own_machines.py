@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 
+from timerd.core.dispatch import RETURN_MS, Deliveries, DeliveryMachine, RedeliveryGuard
+from timerd.core.partition import PartitionMachine
 from timerd.core.partition.holding import Asked
 from timerd.core.protocol.procedures import AskToEnd, AskToMove, HolderAnswer
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
+from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.held import Held
 from timerd.services.holding.log_waits import NoLongerHeld
 from timerd.services.holding.own_machines import OwnMachines
@@ -85,3 +88,33 @@ def test_a_row_whose_worker_has_extended_its_lease_elsewhere_is_not_free_to_move
     answer = OwnMachines(cast(Held, held)).ask_to_move(AskToMove(PLACE, RowKey(1, bytes(16), 0)))
     assert answer == HolderAnswer(asked)
     assert bool(suspended) is not is_with_worker, "a move that does not happen holds nothing up"
+
+
+TAKEN_OVER_MS = 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "position_ms", "may_return"),
+    [
+        (TAKEN_OVER_MS + 1, TAKEN_OVER_MS - 1, True),
+        (TAKEN_OVER_MS + RETURN_MS - 1, TAKEN_OVER_MS - 1, True),
+        # Who has it would have been heard of.
+        (TAKEN_OVER_MS + RETURN_MS, TAKEN_OVER_MS - 1, False),
+        # It was not due before.
+        (TAKEN_OVER_MS + 10, TAKEN_OVER_MS + 1, False),
+    ],
+)
+def test_a_worker_may_come_back_with_what_was_due_before_the_partition_was_taken_over(
+    now_ms: int, position_ms: int, *, may_return: bool
+) -> None:
+    deliveries = Deliveries(DeliveryMachine(b"", 0), RedeliveryGuard())
+    held = Held(cast(EngineTime, SimpleNamespace(exact_ms=lambda: now_ms)), 0.0, deliveries, cast(Any, None))
+    key = RowKey(position_ms, bytes(16), 0)
+    assert held.may_return(PLACE, key) is None, "nobody holds it here"
+    held.machines[PLACE] = cast(PartitionMachine, SimpleNamespace(since_ms=TAKEN_OVER_MS))
+    assert held.may_return(PLACE, key) is may_return
+    # As long as the records of the holder before are read.
+    held.machines[PLACE] = cast(PartitionMachine, SimpleNamespace(since_ms=0))
+    assert held.may_return(PLACE, key) is (position_ms <= now_ms)
+    deliveries.hold_back({key: now_ms + 1})
+    assert held.may_return(PLACE, key) is True, "it is back"

@@ -65,6 +65,9 @@ class Far:
     async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool]:
         return [False] * len(rows)
 
+    async def may_return(self, partition: Partition, key: RowKey) -> bool:
+        return False
+
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         """It is found by the next sweep."""
         return True

@@ -22,6 +22,7 @@ class Deliveries:
     def __init__(self, machine: DeliveryMachine, guard: RedeliveryGuard, return_ms: int = RETURN_MS) -> None:
         self.machine = machine
         self.guard = guard
+        self._return_ms = return_ms
         self._stays = OffloadGate(guard, self.lease_end_ms, return_ms)
 
     @classmethod
@@ -52,6 +53,10 @@ class Deliveries:
     def has_lease(self, key: RowKey, now_ms: float) -> bool:
         """Whether a worker has it, or came back with it and may have it still."""
         return self.lease_of(key) is not None or self.guard.lease_ms(key) > now_ms
+
+    def may_return(self, key: RowKey, since_ms: int, now_ms: int) -> bool:
+        """Whether a worker may have this row from before its partition was taken over, and has not been heard of."""
+        return key.position_ms <= since_ms and now_ms < since_ms + self._return_ms
 
     def came_since(self, key: RowKey, since_ms: int) -> bool:
         """Whether a worker came back with that delivery since, and was told that it has it still."""

@@ -237,6 +237,16 @@ class AskInHand:
 
 
 @dataclass(frozen=True, slots=True)
+class AskMayReturn:
+    """-> bool | None: a worker has a delivery of this row, or may come back with one, for its holder has begun after
+    the row was due, and not long ago. A holder that does not answer may know of one. None: nobody holds the
+    partition."""
+
+    partition: Partition
+    key: RowKey
+
+
+@dataclass(frozen=True, slots=True)
 class Recheck:
     """-> None: moves of these tasks were decided; the holder of the partition reads them again"""
 
@@ -308,6 +318,7 @@ Request = (
     | AskToMove
     | AskToMoveMany
     | AskInHand
+    | AskMayReturn
     | Recheck
     | WriteEntries
     | FindEntries

@@ -10,10 +10,12 @@ from dataclasses import replace
 
 from timerd.core.partition import Asked
 from timerd.core.protocol import (
+    AskMayReturn,
     Cancelled,
     Located,
     NotTakenIn,
     Procedure,
+    ReadRegister,
     end_expired,
     end_task,
     locate,
@@ -24,6 +26,7 @@ from timerd.core.schedules.overlap import decide, noted
 from timerd.core.schedules.world import World, place_rows, times_of
 from timerd.model.outcomes import BY_EXPIRY, MARK_OF_OUTCOME
 from timerd.model.overlap import OpenedOccurrence, Overlap
+from timerd.model.registers import Control, Place, control_key
 from timerd.model.schedules import Definition, Schedule, Tick, prefix_of
 from timerd.model.settle import Outcome
 from timerd.model.storage import MarkKind
@@ -59,7 +62,8 @@ def has_ended(opened: OpenedOccurrence, world: World) -> Procedure[bool]:
 
 
 def _looked_at(opened: OpenedOccurrence, world: World) -> Procedure[tuple[bool, Outcome | None]]:
-    """Whether it has ended in a way that no crash takes back, and how; None: longer ago than that is kept."""
+    """Whether it has ended in a way that no crash takes back, and how; None: longer ago than that is kept. What a call
+    has ended is over when no worker can come back with it from before a crash."""
     here = yield from locate(opened.task, durable=True)
     if here.rows is None:
         # What lives on is found, wherever it was carried.
@@ -67,7 +71,21 @@ def _looked_at(opened: OpenedOccurrence, world: World) -> Procedure[tuple[bool, 
     if here.has_expired(world.now_ms()):
         return (yield from _expired(opened, here))
     outcome = yield from _end_of(opened, here)
+    if outcome in BY_CALL and (yield from _may_return(here.place, world)):
+        return False, outcome
     return outcome is not None, outcome
+
+
+def _may_return(place: Place, world: World) -> Procedure[bool]:
+    """Whether a worker has it, or may come back with it from before a crash. Where nobody holds it since, who will is
+    to be heard first. What is not due was with nobody."""
+    if place.key.position_ms > world.now_ms():
+        return False
+    said: bool | None = yield AskMayReturn(place.partition, place.key)
+    if said is not None:
+        return said
+    stored: bytes | None = yield ReadRegister(control_key(place.partition))
+    return stored is not None and Control.from_bytes(stored).verified_ms <= place.key.position_ms
 
 
 def _expired(opened: OpenedOccurrence, here: Located) -> Procedure[tuple[bool, Outcome | None]]:

@@ -24,17 +24,17 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!timerd/peer/v1/peer_service.proto\x12\x0etimerd.peer.v1\"B\n\tPartition\x12\r\n\x05scope\x18\x01 \x01(\x06\x12\x17\n\x0f\x62ucket_start_ms\x18\x02 \x01(\x10\x12\r\n\x05shard\x18\x03 \x01(\r\"^\n\x07Holding\x12,\n\tpartition\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x15\n\rfencing_token\x18\x03 \x01(\x06\">\n\x06RowKey\x12\x13\n\x0bposition_ms\x18\x01 \x01(\x10\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\r\"d\n\x04Rows\x12,\n\tpartition\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x0c\n\x04keys\x18\x02 \x01(\x0c\x12\x10\n\x08payloads\x18\x03 \x01(\x0c\x12\x0e\n\x06source\x18\x04 \x01(\x06\"P\n\x06\x41nswer\x12$\n\x05known\x18\x01 \x01(\x0e\x32\x15.timerd.peer.v1.Known\x12\x0f\n\x07outcome\x18\x02 \x01(\r\x12\x0f\n\x07request\x18\x03 \x01(\x0c\"1\n\x0bHintRequest\x12\"\n\x04rows\x18\x01 \x03(\x0b\x32\x14.timerd.peer.v1.Rows\"\x0e\n\x0cHintResponse\"o\n\x0cOfferRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12\"\n\x04rows\x18\x02 \x01(\x0b\x32\x14.timerd.peer.v1.Rows\x12\x11\n\tis_repeat\x18\x03 \x01(\x08\"<\n\rOfferResponse\x12+\n\x06\x61nswer\x18\x01 \x01(\x0e\x32\x1b.timerd.peer.v1.OfferAnswer\"i\n\x08\x45ndedRow\x12#\n\x03key\x18\x01 \x01(\x0b\x32\x16.timerd.peer.v1.RowKey\x12\x0f\n\x07outcome\x18\x02 \x01(\r\x12\x0f\n\x07request\x18\x03 \x01(\x0c\x12\x16\n\x0elease_until_ms\x18\x04 \x01(\x10\"c\n\x0f\x41skToEndRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12&\n\x04rows\x18\x02 \x03(\x0b\x32\x18.timerd.peer.v1.EndedRow\"I\n\x10\x41skToEndResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\'\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x16.timerd.peer.v1.Answer\"b\n\x10\x41skToMoveRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12$\n\x04keys\x18\x02 \x03(\x0b\x32\x16.timerd.peer.v1.RowKey\"J\n\x11\x41skToMoveResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\'\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x16.timerd.peer.v1.Answer\"J\n\x0bLookedAtRow\x12#\n\x03key\x18\x01 \x01(\x0b\x32\x16.timerd.peer.v1.RowKey\x12\x16\n\x0elease_until_ms\x18\x02 \x01(\x10\"b\n\x0bLookRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12)\n\x04rows\x18\x02 \x03(\x0b\x32\x1b.timerd.peer.v1.LookedAtRow\"-\n\x0cLookResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\x0f\n\x07in_hand\x18\x02 \x03(\x08\"O\n\x0eRecheckRequest\x12,\n\tpartition\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x0f\n\x07\x64igests\x18\x02 \x03(\x0c\"\x11\n\x0fRecheckResponse\"R\n\x0fHandOverRequest\x12-\n\npartitions\x18\x01 \x03(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x10\n\x08\x63ontrols\x18\x02 \x03(\x0c\"\x12\n\x10HandOverResponse\"\x12\n\x10ReadClockRequest\"+\n\x11ReadClockResponse\x12\x16\n\x0e\x65ngine_time_ms\x18\x01 \x01(\x01\"6\n\x11\x41skForEndsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0f\n\x07\x64igests\x18\x02 \x03(\x0c\"\x14\n\x12\x41skForEndsResponse\"\"\n\x0fTellEndsRequest\x12\x0f\n\x07\x64igests\x18\x01 \x03(\x0c\"\x12\n\x10TellEndsResponse*e\n\x05Known\x12\x15\n\x11KNOWN_UNSPECIFIED\x10\x00\x12\x11\n\rKNOWN_WAITING\x10\x01\x12\x0e\n\nKNOWN_OPEN\x10\x02\x12\x0f\n\x0bKNOWN_ENDED\x10\x03\x12\x11\n\rKNOWN_UNKNOWN\x10\x04*\xb7\x01\n\x0bOfferAnswer\x12\x1c\n\x18OFFER_ANSWER_UNSPECIFIED\x10\x00\x12\x19\n\x15OFFER_ANSWER_NOT_HELD\x10\x01\x12\x18\n\x14OFFER_ANSWER_ADOPTED\x10\x02\x12\x1d\n\x19OFFER_ANSWER_ALREADY_HAVE\x10\x03\x12\x1c\n\x18OFFER_ANSWER_BELOW_FLOOR\x10\x04\x12\x18\n\x14OFFER_ANSWER_NOT_NOW\x10\x05\x32\x8b\x06\n\x0bPeerService\x12\x41\n\x04Hint\x12\x1b.timerd.peer.v1.HintRequest\x1a\x1c.timerd.peer.v1.HintResponse\x12\x44\n\x05Offer\x12\x1c.timerd.peer.v1.OfferRequest\x1a\x1d.timerd.peer.v1.OfferResponse\x12M\n\x08\x41skToEnd\x12\x1f.timerd.peer.v1.AskToEndRequest\x1a .timerd.peer.v1.AskToEndResponse\x12P\n\tAskToMove\x12 .timerd.peer.v1.AskToMoveRequest\x1a!.timerd.peer.v1.AskToMoveResponse\x12\x41\n\x04Look\x12\x1b.timerd.peer.v1.LookRequest\x1a\x1c.timerd.peer.v1.LookResponse\x12J\n\x07Recheck\x12\x1e.timerd.peer.v1.RecheckRequest\x1a\x1f.timerd.peer.v1.RecheckResponse\x12M\n\x08HandOver\x12\x1f.timerd.peer.v1.HandOverRequest\x1a .timerd.peer.v1.HandOverResponse\x12S\n\nAskForEnds\x12!.timerd.peer.v1.AskForEndsRequest\x1a\".timerd.peer.v1.AskForEndsResponse\x12M\n\x08TellEnds\x12\x1f.timerd.peer.v1.TellEndsRequest\x1a .timerd.peer.v1.TellEndsResponse\x12P\n\tReadClock\x12 .timerd.peer.v1.ReadClockRequest\x1a!.timerd.peer.v1.ReadClockResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!timerd/peer/v1/peer_service.proto\x12\x0etimerd.peer.v1\"B\n\tPartition\x12\r\n\x05scope\x18\x01 \x01(\x06\x12\x17\n\x0f\x62ucket_start_ms\x18\x02 \x01(\x10\x12\r\n\x05shard\x18\x03 \x01(\r\"^\n\x07Holding\x12,\n\tpartition\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x15\n\rfencing_token\x18\x03 \x01(\x06\">\n\x06RowKey\x12\x13\n\x0bposition_ms\x18\x01 \x01(\x10\x12\x0e\n\x06\x64igest\x18\x02 \x01(\x0c\x12\x0f\n\x07version\x18\x03 \x01(\r\"d\n\x04Rows\x12,\n\tpartition\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x0c\n\x04keys\x18\x02 \x01(\x0c\x12\x10\n\x08payloads\x18\x03 \x01(\x0c\x12\x0e\n\x06source\x18\x04 \x01(\x06\"P\n\x06\x41nswer\x12$\n\x05known\x18\x01 \x01(\x0e\x32\x15.timerd.peer.v1.Known\x12\x0f\n\x07outcome\x18\x02 \x01(\r\x12\x0f\n\x07request\x18\x03 \x01(\x0c\"1\n\x0bHintRequest\x12\"\n\x04rows\x18\x01 \x03(\x0b\x32\x14.timerd.peer.v1.Rows\"\x0e\n\x0cHintResponse\"o\n\x0cOfferRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12\"\n\x04rows\x18\x02 \x01(\x0b\x32\x14.timerd.peer.v1.Rows\x12\x11\n\tis_repeat\x18\x03 \x01(\x08\"<\n\rOfferResponse\x12+\n\x06\x61nswer\x18\x01 \x01(\x0e\x32\x1b.timerd.peer.v1.OfferAnswer\"i\n\x08\x45ndedRow\x12#\n\x03key\x18\x01 \x01(\x0b\x32\x16.timerd.peer.v1.RowKey\x12\x0f\n\x07outcome\x18\x02 \x01(\r\x12\x0f\n\x07request\x18\x03 \x01(\x0c\x12\x16\n\x0elease_until_ms\x18\x04 \x01(\x10\"c\n\x0f\x41skToEndRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12&\n\x04rows\x18\x02 \x03(\x0b\x32\x18.timerd.peer.v1.EndedRow\"I\n\x10\x41skToEndResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\'\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x16.timerd.peer.v1.Answer\"b\n\x10\x41skToMoveRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12$\n\x04keys\x18\x02 \x03(\x0b\x32\x16.timerd.peer.v1.RowKey\"J\n\x11\x41skToMoveResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\'\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x16.timerd.peer.v1.Answer\"J\n\x0bLookedAtRow\x12#\n\x03key\x18\x01 \x01(\x0b\x32\x16.timerd.peer.v1.RowKey\x12\x16\n\x0elease_until_ms\x18\x02 \x01(\x10\"b\n\x0bLookRequest\x12(\n\x07holding\x18\x01 \x01(\x0b\x32\x17.timerd.peer.v1.Holding\x12)\n\x04rows\x18\x02 \x03(\x0b\x32\x1b.timerd.peer.v1.LookedAtRow\"A\n\x0cLookResponse\x12\x0c\n\x04held\x18\x01 \x01(\x08\x12\x0f\n\x07in_hand\x18\x02 \x03(\x08\x12\x12\n\nmay_return\x18\x03 \x03(\x08\"O\n\x0eRecheckRequest\x12,\n\tpartition\x18\x01 \x01(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x0f\n\x07\x64igests\x18\x02 \x03(\x0c\"\x11\n\x0fRecheckResponse\"R\n\x0fHandOverRequest\x12-\n\npartitions\x18\x01 \x03(\x0b\x32\x19.timerd.peer.v1.Partition\x12\x10\n\x08\x63ontrols\x18\x02 \x03(\x0c\"\x12\n\x10HandOverResponse\"\x12\n\x10ReadClockRequest\"+\n\x11ReadClockResponse\x12\x16\n\x0e\x65ngine_time_ms\x18\x01 \x01(\x01\"6\n\x11\x41skForEndsRequest\x12\x10\n\x08instance\x18\x01 \x01(\t\x12\x0f\n\x07\x64igests\x18\x02 \x03(\x0c\"\x14\n\x12\x41skForEndsResponse\"\"\n\x0fTellEndsRequest\x12\x0f\n\x07\x64igests\x18\x01 \x03(\x0c\"\x12\n\x10TellEndsResponse*e\n\x05Known\x12\x15\n\x11KNOWN_UNSPECIFIED\x10\x00\x12\x11\n\rKNOWN_WAITING\x10\x01\x12\x0e\n\nKNOWN_OPEN\x10\x02\x12\x0f\n\x0bKNOWN_ENDED\x10\x03\x12\x11\n\rKNOWN_UNKNOWN\x10\x04*\xb7\x01\n\x0bOfferAnswer\x12\x1c\n\x18OFFER_ANSWER_UNSPECIFIED\x10\x00\x12\x19\n\x15OFFER_ANSWER_NOT_HELD\x10\x01\x12\x18\n\x14OFFER_ANSWER_ADOPTED\x10\x02\x12\x1d\n\x19OFFER_ANSWER_ALREADY_HAVE\x10\x03\x12\x1c\n\x18OFFER_ANSWER_BELOW_FLOOR\x10\x04\x12\x18\n\x14OFFER_ANSWER_NOT_NOW\x10\x05\x32\x8b\x06\n\x0bPeerService\x12\x41\n\x04Hint\x12\x1b.timerd.peer.v1.HintRequest\x1a\x1c.timerd.peer.v1.HintResponse\x12\x44\n\x05Offer\x12\x1c.timerd.peer.v1.OfferRequest\x1a\x1d.timerd.peer.v1.OfferResponse\x12M\n\x08\x41skToEnd\x12\x1f.timerd.peer.v1.AskToEndRequest\x1a .timerd.peer.v1.AskToEndResponse\x12P\n\tAskToMove\x12 .timerd.peer.v1.AskToMoveRequest\x1a!.timerd.peer.v1.AskToMoveResponse\x12\x41\n\x04Look\x12\x1b.timerd.peer.v1.LookRequest\x1a\x1c.timerd.peer.v1.LookResponse\x12J\n\x07Recheck\x12\x1e.timerd.peer.v1.RecheckRequest\x1a\x1f.timerd.peer.v1.RecheckResponse\x12M\n\x08HandOver\x12\x1f.timerd.peer.v1.HandOverRequest\x1a .timerd.peer.v1.HandOverResponse\x12S\n\nAskForEnds\x12!.timerd.peer.v1.AskForEndsRequest\x1a\".timerd.peer.v1.AskForEndsResponse\x12M\n\x08TellEnds\x12\x1f.timerd.peer.v1.TellEndsRequest\x1a .timerd.peer.v1.TellEndsResponse\x12P\n\tReadClock\x12 .timerd.peer.v1.ReadClockRequest\x1a!.timerd.peer.v1.ReadClockResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'timerd.peer.v1.peer_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_KNOWN']._serialized_start=1792
-  _globals['_KNOWN']._serialized_end=1893
-  _globals['_OFFERANSWER']._serialized_start=1896
-  _globals['_OFFERANSWER']._serialized_end=2079
+  _globals['_KNOWN']._serialized_start=1812
+  _globals['_KNOWN']._serialized_end=1913
+  _globals['_OFFERANSWER']._serialized_start=1916
+  _globals['_OFFERANSWER']._serialized_end=2099
   _globals['_PARTITION']._serialized_start=53
   _globals['_PARTITION']._serialized_end=119
   _globals['_HOLDING']._serialized_start=121
@@ -68,27 +68,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOOKREQUEST']._serialized_start=1242
   _globals['_LOOKREQUEST']._serialized_end=1340
   _globals['_LOOKRESPONSE']._serialized_start=1342
-  _globals['_LOOKRESPONSE']._serialized_end=1387
-  _globals['_RECHECKREQUEST']._serialized_start=1389
-  _globals['_RECHECKREQUEST']._serialized_end=1468
-  _globals['_RECHECKRESPONSE']._serialized_start=1470
-  _globals['_RECHECKRESPONSE']._serialized_end=1487
-  _globals['_HANDOVERREQUEST']._serialized_start=1489
-  _globals['_HANDOVERREQUEST']._serialized_end=1571
-  _globals['_HANDOVERRESPONSE']._serialized_start=1573
-  _globals['_HANDOVERRESPONSE']._serialized_end=1591
-  _globals['_READCLOCKREQUEST']._serialized_start=1593
-  _globals['_READCLOCKREQUEST']._serialized_end=1611
-  _globals['_READCLOCKRESPONSE']._serialized_start=1613
-  _globals['_READCLOCKRESPONSE']._serialized_end=1656
-  _globals['_ASKFORENDSREQUEST']._serialized_start=1658
-  _globals['_ASKFORENDSREQUEST']._serialized_end=1712
-  _globals['_ASKFORENDSRESPONSE']._serialized_start=1714
-  _globals['_ASKFORENDSRESPONSE']._serialized_end=1734
-  _globals['_TELLENDSREQUEST']._serialized_start=1736
-  _globals['_TELLENDSREQUEST']._serialized_end=1770
-  _globals['_TELLENDSRESPONSE']._serialized_start=1772
-  _globals['_TELLENDSRESPONSE']._serialized_end=1790
-  _globals['_PEERSERVICE']._serialized_start=2082
-  _globals['_PEERSERVICE']._serialized_end=2861
+  _globals['_LOOKRESPONSE']._serialized_end=1407
+  _globals['_RECHECKREQUEST']._serialized_start=1409
+  _globals['_RECHECKREQUEST']._serialized_end=1488
+  _globals['_RECHECKRESPONSE']._serialized_start=1490
+  _globals['_RECHECKRESPONSE']._serialized_end=1507
+  _globals['_HANDOVERREQUEST']._serialized_start=1509
+  _globals['_HANDOVERREQUEST']._serialized_end=1591
+  _globals['_HANDOVERRESPONSE']._serialized_start=1593
+  _globals['_HANDOVERRESPONSE']._serialized_end=1611
+  _globals['_READCLOCKREQUEST']._serialized_start=1613
+  _globals['_READCLOCKREQUEST']._serialized_end=1631
+  _globals['_READCLOCKRESPONSE']._serialized_start=1633
+  _globals['_READCLOCKRESPONSE']._serialized_end=1676
+  _globals['_ASKFORENDSREQUEST']._serialized_start=1678
+  _globals['_ASKFORENDSREQUEST']._serialized_end=1732
+  _globals['_ASKFORENDSRESPONSE']._serialized_start=1734
+  _globals['_ASKFORENDSRESPONSE']._serialized_end=1754
+  _globals['_TELLENDSREQUEST']._serialized_start=1756
+  _globals['_TELLENDSREQUEST']._serialized_end=1790
+  _globals['_TELLENDSRESPONSE']._serialized_start=1792
+  _globals['_TELLENDSRESPONSE']._serialized_end=1810
+  _globals['_PEERSERVICE']._serialized_start=2102
+  _globals['_PEERSERVICE']._serialized_end=2881
 # @@protoc_insertion_point(module_scope)

@@ -174,12 +174,14 @@ class LookRequest(_message.Message):
     def __init__(self, holding: _Optional[_Union[Holding, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[LookedAtRow, _Mapping]]] = ...) -> None: ...
 
 class LookResponse(_message.Message):
-    __slots__ = ("held", "in_hand")
+    __slots__ = ("held", "in_hand", "may_return")
     HELD_FIELD_NUMBER: _ClassVar[int]
     IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    MAY_RETURN_FIELD_NUMBER: _ClassVar[int]
     held: bool
     in_hand: _containers.RepeatedScalarFieldContainer[bool]
-    def __init__(self, held: bool = ..., in_hand: _Optional[_Iterable[bool]] = ...) -> None: ...
+    may_return: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, held: bool = ..., in_hand: _Optional[_Iterable[bool]] = ..., may_return: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class RecheckRequest(_message.Message):
     __slots__ = ("partition", "digests")

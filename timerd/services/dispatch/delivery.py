@@ -273,6 +273,8 @@ class Delivery:
     def resumed(self, sink: Sink, tokens: bytes, *, known_only: bool) -> HeldTokens:
         held = self.machine.resume(sink.number, tokens, self.clock_ms(), known_only=known_only)
         self._firing.leased(held.until)
+        # What is for nothing is told behind what opens the stream.
+        asyncio.get_running_loop().call_soon(self._interrupting.repeat, sink, tokens, held)
         return held
 
     def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:

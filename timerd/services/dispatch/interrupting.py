@@ -1,4 +1,5 @@
-"""Tells workers on which of their deliveries the work is for nothing: at once, and again when they say what they have.
+"""Tells workers on which of their deliveries the work is for nothing: at once, and again when they say what they have,
+be it as they come back.
 
 What a worker has from before a restart, or since its partition got another holder, is not open here: there the store is
 asked, for the instance that knew of the cancel may be gone.

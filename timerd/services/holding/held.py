@@ -201,6 +201,16 @@ class Held:
         now_ms = self._time.exact_ms()
         return lease_until_ms > now_ms or self._deliveries.has_lease(key, now_ms)
 
+    def may_return(self, partition: Partition, key: RowKey) -> bool | None:
+        """Whether a worker has a delivery of this row, or may come back with one: it was due before this instance held
+        the partition. None: it does not hold it, and knows of no delivery."""
+        now_ms, machine = int(self._time.exact_ms()), self.machines.get(partition)
+        if self._deliveries.has_lease(key, now_ms):
+            return True
+        if machine is None:
+            return None
+        return self._deliveries.may_return(key, machine.since_ms or now_ms, now_ms)
+
     def interrupt(self, key: RowKey) -> None:
         """The task was cancelled while a worker had it."""
         self._deliveries.cancelled(key)

@@ -144,6 +144,11 @@ class OwnMachines:
     def has_lease(self, key: RowKey, lease_until_ms: int) -> bool:
         return self._held.has_lease(key, lease_until_ms)
 
+    def may_return(self, partition: Partition, key: RowKey) -> bool | None:
+        """Whether a worker has a delivery of the row, or may come back with one from before this instance held it.
+        None: it does not hold it."""
+        return self._held.may_return(partition, key)
+
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """Whether a worker may have one of the rows, or a delivery that it waits for."""
         return self._held.may_have_in_hand(keys)

@@ -34,6 +34,11 @@ class PeerView(Protocol):
         answer."""
         ...
 
+    async def may_return(self, partition: Partition, key: RowKey) -> bool | None:
+        """Whether a worker has a delivery of the row, or may come back with one from before its partition was taken
+        over. None: nobody holds it."""
+        ...
+
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         """Never waits. False: this instance itself is to hear of the rows."""
 
@@ -66,6 +71,9 @@ class NoPeers:
 
     async def in_hand(self, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> Sequence[bool] | None:
         return [False] * len(rows)
+
+    async def may_return(self, partition: Partition, key: RowKey) -> bool | None:
+        return None
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         return False

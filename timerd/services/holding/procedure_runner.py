@@ -13,6 +13,7 @@ from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
     AskInHand,
+    AskMayReturn,
     AskToEnd,
     AskToEndEach,
     AskToEndMany,
@@ -101,6 +102,7 @@ class ProcedureRunner:
             AskToMove: self._ask_to_move,
             AskToMoveMany: self._ask_to_move_many,
             AskInHand: self._ask_in_hand,
+            AskMayReturn: self._ask_may_return,
             Recheck: self._recheck,
             WriteEntries: self._write_entries,
             FindEntries: self._find_entries,
@@ -257,6 +259,11 @@ class ProcedureRunner:
 
     async def _ask_in_hand(self, request: AskInHand) -> bool:
         return self.own.has_lease(request.key, request.lease_until_ms)
+
+    async def _ask_may_return(self, request: AskMayReturn) -> bool | None:
+        if self.others.is_here(request.partition):
+            return self.own.may_return(request.partition, request.key)
+        return await self.others.may_return(request.partition, request.key)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         return (await self._ask_all_to_move(request.partition, [request]))[0]

@@ -139,8 +139,10 @@ class PeerService:
         if not self._holds(request.holding):
             return pb.LookResponse(held=False)
         partition = partition_of(request.holding.partition)
-        in_hand = [self._own.is_in_hand(partition, key_of(row.key), row.lease_until_ms) for row in request.rows]
-        return pb.LookResponse(held=True, in_hand=in_hand)
+        rows = [(key_of(row.key), row.lease_until_ms) for row in request.rows]
+        in_hand = [self._own.is_in_hand(partition, *row) for row in rows]
+        may_return = [self._own.may_return(partition, key) is not False for key, _ in rows]
+        return pb.LookResponse(held=True, in_hand=in_hand, may_return=may_return)
 
     async def _recheck(self, request: pb.RecheckRequest) -> pb.RecheckResponse:
         self._own.recheck(partition_of(request.partition), request.digests)

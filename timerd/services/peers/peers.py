@@ -233,10 +233,18 @@ class Peers:
     async def in_hand(
         self, holder: Holder, partition: Partition, rows: Sequence[tuple[RowKey, int]]
     ) -> Sequence[bool] | None:
+        reply = await self._look(holder, partition, rows)
+        return reply.in_hand if reply.held else None
+
+    async def may_return(self, holder: Holder, partition: Partition, key: RowKey) -> bool | None:
+        """A holder of an earlier release says only what is in hand."""
+        reply = await self._look(holder, partition, [(key, 0)])
+        return any((*reply.may_return, *reply.in_hand)) if reply.held else None
+
+    async def _look(self, holder: Holder, partition: Partition, rows: Sequence[tuple[RowKey, int]]) -> pb.LookResponse:
         looked_at = [pb.LookedAtRow(key=key_message(key), lease_until_ms=lease_ms) for key, lease_ms in rows]
         message = pb.LookRequest(holding=holding_message(partition, holder), rows=looked_at)
-        reply = cast(pb.LookResponse, await self._call(holder.address, "Look", message))
-        return reply.in_hand if reply.held else None
+        return cast(pb.LookResponse, await self._call(holder.address, "Look", message))
 
     async def ask_for_ends(self, address: str, own_name: str, digests: Sequence[bytes]) -> None:
         """It tells this instance when it hears that one of the tasks has ended."""

@@ -147,6 +147,18 @@ class RemoteHolders:
             return None
         return said if said is not None else [False] * len(rows)
 
+    async def may_return(self, partition: Partition, key: RowKey) -> bool | None:
+        async def here() -> bool | None:
+            return self._own.may_return(partition, key)
+
+        async def there(holder: Holder) -> bool | None:
+            return await self._peers.may_return(holder, partition, key)
+
+        try:
+            return await self._of_holder(partition, None, here, there)
+        except Silent:
+            return True
+
     async def _of_holder(
         self,
         partition: Partition,
