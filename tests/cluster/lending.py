@@ -22,6 +22,6 @@ def keeper(cluster: Cluster) -> str:
         ruled = each.node.regulating
         assert ruled is not None
         assert ruled.borrowing is not None
-        if ruled.borrowing.keepers.keeper_of(labels) is not None:
+        if ruled.borrowing.keepers.books_of(labels) is not None:
             return name
     return ""

@@ -224,7 +224,7 @@ def keeper_of_key(cluster: Cluster, customer: str) -> str:
         ruled = each.node.regulating
         assert ruled is not None
         assert ruled.key_borrowing is not None
-        if ruled.key_borrowing.keepers.keeper_of(home) is not None:
+        if ruled.key_borrowing.keepers.books_of(home) is not None:
             return name
     return ""
 

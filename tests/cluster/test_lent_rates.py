@@ -223,11 +223,11 @@ async def test_who_is_not_sure_of_its_lease_hands_out_nothing() -> None:
         await begun_alone(cluster)
         kept = cluster.instances[keeper(cluster)]
         assert kept.node.regulating is not None
-        assert kept.node.regulating.borrowing is not None
-        keepers, labels = kept.node.regulating.borrowing.keepers, LimitLabels("default", "mails", "")
-        assert (await keepers.drawn(labels, "b", 1, 0)).grant is not None
+        assert kept.node.regulating.drawing is not None
+        issuer, labels = kept.node.regulating.drawing.issuer, LimitLabels("default", "mails", "")
+        assert (await issuer.drawn(labels, "b", 1, 0)).grant is not None
         kept.member.trust.ttl_ms = 0
-        assert (await keepers.drawn(labels, "b", 1, 0)).grant is None
+        assert (await issuer.drawn(labels, "b", 1, 0)).grant is None
 
 
 async def begun_alone(cluster: Cluster) -> None:

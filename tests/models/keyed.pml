@@ -1,7 +1,7 @@
-/* keyed.pml: the permits of one limit key, of the many that lie in one key shard. What is new over limits.pml: the shard has one keeper and one
+/* keyed.pml: the permits of one limit key, of the many that lie in one home. What is new over limits.pml: the home has one keeper and one
  *   register for all its keys, and an instance says of a key only what has changed.
  *
- * WHAT: one key of LIMIT permits. Its keeper (ktok, kholder) is that of its shard. Instances call it, one call at a time: a statement, and its
+ * WHAT: one key of LIMIT permits. Its keeper (ktok, kholder) is that of its home. Instances call it, one call at a time: a statement, and its
  *   answer. Statements speak of other keys too, so they may leave this one out (chas). A call that is given up may be heard later (late).
  *   have, used   of an instance: permits that are free, deliveries in hand      dirty  what the keeper should hear of the key
  *   told         the present keeper has answered a statement of all      cur, now  of a statement: it is to the present keeper, of this round
@@ -10,7 +10,7 @@
  * RULES
  *   P1 to P5 as in limits.pml: P1 lends what is free, P2 a new keeper asks all, P3 a grant answers the latest statement, P4 one return, P5 leases
  *      are over, THEN all state again, THEN what was old is free. A round is what P5 asks by.
- *   L1 The first statement to a keeper says all keys of the shard of which there is something. One that leaves a key out says: as before.
+ *   L1 The first statement to a keeper says all keys of the home of which there is something. One that leaves a key out says: as before.
  *      A keeper that has not heard all of an instance takes nothing less from it.
  *   L2 A key that has changed, or that was asked for, is said again in each statement until one was answered that says it.
  *   L3 A statement that is older than one that was heard counts for nothing.

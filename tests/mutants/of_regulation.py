@@ -181,7 +181,7 @@ MUTANTS = (
     Mutant(
         name="unsure-keeper-goes-on",
         guarantee="G20",
-        file="timerd/services/regulation/keepers.py",
+        file="timerd/services/regulation/token_issuer.py",
         old="        if not self._membership.trust.is_trusted(now_ms):\n",
         new="        if now_ms < 0:\n",
         breaks="an instance that stood still beyond its lease hands out tokens beside the one that has succeeded it",

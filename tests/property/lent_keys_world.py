@@ -1,12 +1,12 @@
-"""Three instances that lend each other the permits of the limit keys of one home, in a world where messages are late or
-lost, instances die, stand still beyond their lease and leave, and deliveries move or are adopted."""
+"""The permits of the limit keys of one home, for a world in which instances lend them to each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable
+from functools import partial
 from random import Random
 
+from tests.property.lending_world import LEASE_MS, Delivery, Instance
 from timerd.core.regulation import (
     BorrowedKeys,
     KeyInHand,
@@ -18,302 +18,72 @@ from timerd.core.regulation import (
     LimitLabels,
 )
 
-LEASE_MS, TTL_MS = 1_500, 500
-NAMES = ("a", "b", "c")
 KEYS = tuple(LimitedKey(LimitLabels("default", "", "partner"), key) for key in ("acme", "globex", "initech"))
-FAULTY = (0.004, 0.01, 0.03)
 
 
-@dataclass
-class Delivery:
-    key: LimitedKey
-    lease_until_ms: int
+class LentHome:
+    """Implements Lent. `limits`: how many of each key may be in hand."""
 
-
-@dataclass
-class Kept:
-    """The register of the home."""
-
-    token: int = 0
-    keeper: str = ""
-    incarnation: int = 0
-    left: KeysLeft | None = None
-
-
-@dataclass
-class Instance:
-    name: str
-    incarnation: int
-    make: Callable[[Callable[[LimitedKey], KeyInHand]], BorrowedKeys]
-    own: list[Delivery] = field(default_factory=list)
-    adopted: list[Delivery] = field(default_factory=list)
-    # If it believes that it is the keeper.
-    keeper: KeyPermitKeeper | None = None
-    # It stands still, or is dead, since then.
-    frozen_ms: int | None = None
-    dead_ms: int | None = None
-
-    def __post_init__(self) -> None:
-        self.permits = self.make(self.hands)
-
-    def hands(self, key: LimitedKey) -> KeyInHand:
-        return KeyInHand(sum(each.key == key for each in self.own), sum(each.key == key for each in self.adopted))
-
-    @property
-    def runs(self) -> bool:
-        return self.frozen_ms is None and self.dead_ms is None
-
-
-class World:
-    """`limits`: how many of each key may be in hand."""
+    rest_turns = 2_500
 
     def __init__(
         self, seed: int, keeper: type[KeyPermitKeeper] = KeyPermitKeeper, permits: type[BorrowedKeys] = BorrowedKeys
     ) -> None:
-        self.seed, self.random = seed, Random(seed)
-        self.now_ms = 1_000
-        self.limits = {key: 1 + (seed + at) % 3 for at, key in enumerate(KEYS)}
+        self.limits: dict[Hashable, int] = {key: 1 + (seed + at) % 3 for at, key in enumerate(KEYS)}
         self._keeper, self._permits = keeper, permits
-        self.register = Kept()
-        self.incarnations = 0
-        self.instances = {name: self.made(name) for name in NAMES}
-        # Deliveries whose instance is gone, or has given them away.
-        self.out: list[Delivery] = []
-        self.messages: list[Callable[[], None]] = []
-        self.asked_ms: dict[str, int] = {}
-        self.adoptions = self.starts = self.takeovers = self.partial = self.full = 0
+        self.partial = self.full = 0
 
-    def made(self, name: str) -> Instance:
-        self.incarnations += 1
-        return Instance(name, self.incarnations, self._permits)
+    def keeper(self, token: int, now_ms: int, left: KeysLeft | None, *, is_first: bool) -> KeyPermitKeeper:
+        return self._keeper(token, LEASE_MS, now_ms, left, is_first=is_first)
 
-    def running(self) -> list[Instance]:
-        return [each for each in self.instances.values() if each.runs]
+    def borrowed(self, instance: Instance) -> BorrowedKeys:
+        return self._permits(lambda key: KeyInHand(*instance.count(key)))
 
-    def living(self) -> dict[str, int]:
-        """As all see it: who stands still is believed for a TTL."""
-        seen = {}
-        for each in self.instances.values():
-            since_ms = min([ms for ms in (each.dead_ms, each.frozen_ms) if ms is not None], default=None)
-            if since_ms is None or self.now_ms < since_ms + TTL_MS:
-                seen[each.name] = each.incarnation
-        return seen
+    def key(self, random: Random) -> Hashable:
+        return random.choice(KEYS)
 
-    def all_in_hand(self) -> Iterator[Delivery]:
-        for each in self.instances.values():
-            yield from each.own
-            yield from each.adopted
-        yield from self.out
+    def free(self, instance: Instance, key: Hashable) -> int:
+        free: int = instance.permits.free(key, LEASE_MS)
+        return free
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    def want(self, instance: Instance, key: Hashable) -> None:
+        instance.permits.want(key)
 
-    def turn(self, *, with_faults: bool = True, with_work: bool = True) -> None:
-        self.now_ms += self.random.choice((1, 5, 20, 40))
-        self._leases()
-        steps: list[Callable[[], None]] = [self.keep, self.ask, self.ask, *[self.hear] * 5, self.look]
-        steps += [self.end, self.end]
-        if with_work:
-            steps += [self.start, self.start, self.start]
-        self.random.choice(steps)()
-        if self.random.random() < 0.05:
-            self.random.choice((self.thaw, self.begin))()
-        if with_faults and self.out and self.random.random() < 0.02:
-            self.adopt()
-        if with_faults and self.random.random() < FAULTY[self.seed % len(FAULTY)]:
-            self.random.choice((self.die, self.freeze, self.leave, self.move))()
+    def sent(self, instance: Instance, delivery: Delivery) -> None:
+        instance.permits.used(delivery.key, 1, LEASE_MS)
+        instance.own.append(delivery)
 
-    def _leases(self) -> None:
-        for each in self.instances.values():
-            for deliveries in (each.own, each.adopted):
-                deliveries[:] = [one for one in deliveries if one.lease_until_ms > self.now_ms]
-                if each.runs and self.random.random() < 0.3:
-                    for one in deliveries:
-                        one.lease_until_ms = self.now_ms + LEASE_MS
-        self.out = [one for one in self.out if one.lease_until_ms > self.now_ms]
+    def judge(self, key: Hashable, in_hand: int, now_ms: int) -> None:
+        self.full += in_hand == self.limits[key]
+        assert in_hand <= self.limits[key], f"{in_hand} of {key} in hand, and the limit is {self.limits[key]}"
 
-    def start(self) -> None:
-        instance, key = self._any(), self.random.choice(KEYS)
-        if instance is None:
-            return
-        if not instance.permits.free(key, LEASE_MS):
-            instance.permits.want(key)
-            return
-        instance.permits.used(key, 1, LEASE_MS)
-        instance.own.append(Delivery(key, self.now_ms + LEASE_MS))
-        self.starts += 1
-        count = sum(each.key == key for each in self.all_in_hand())
-        self.full += count == self.limits[key]
-        assert count <= self.limits[key], f"{count} of {key.limit_key} in hand, and the limit is {self.limits[key]}"
+    def state(self, instance: Instance, token: int, now_ms: int, heard_round: int = 0) -> KeysStated | None:
+        said: KeysStated | None = instance.permits.state(token, LEASE_MS, now_ms, heard_round)
+        # Of the calls of who borrows: a keeper that asks names its round.
+        self.partial += said is not None and not heard_round and not said.is_whole
+        return said
 
-    def end(self) -> None:
-        deliveries = self.random.choice([d for each in self.running() for d in (each.own, each.adopted)] or [self.out])
-        if deliveries:
-            deliveries.pop(self.random.randrange(len(deliveries)))
+    def lend(self, keeper: KeyPermitKeeper, name: str, said: KeysStated, now_ms: int) -> KeysGrant:
+        return keeper.lend(name, said, self.limits.__getitem__, now_ms)
 
-    # -- the keeper -----------------------------------------------------------------------------------------------
+    def refusal(self, who: Instance, said: KeysStated, token: int) -> Callable[[], None]:
+        return partial(who.permits.refused, said.seq, token)
 
-    def keep(self) -> None:
-        """Whoever looks takes what nobody keeps, and the keeper looks who lives."""
-        instance, living, register = self._any(), self.living(), self.register
-        if instance is None:
-            return
-        if register.token == 0 or living.get(register.keeper) != register.incarnation:
-            is_first = register.token == 0
-            left, register.left = register.left, None
-            register.token += 1
-            register.keeper, register.incarnation = instance.name, instance.incarnation
-            instance.keeper = self._keeper(register.token, LEASE_MS, self.now_ms, left, is_first=is_first)
-            self.takeovers += 1
-        self._look(instance)
+    def moved(self, instance: Instance, delivery: Delivery) -> None:
+        instance.permits.moved(delivery.key, 1)
 
-    def look(self) -> None:
-        for instance in self.running():
-            self._look(instance)
+    def met(self, instance: Instance, delivery: Delivery) -> None:
+        instance.permits.met(delivery.key)
 
-    def _look(self, instance: Instance) -> None:
-        keeper = instance.keeper
-        if keeper is None:
-            return
-        keeper.lives(self.living(), self.now_ms)
-        keeper.step(self.now_ms)
-        for name in keeper.unheard():
-            if self.now_ms < self.asked_ms.get(name, 0) + 300:
-                continue
-            self.asked_ms[name] = self.now_ms
-            self._send(lambda name=name: self._report(instance, keeper, name))  # type: ignore[misc]
+    def lapse(self, instance: Instance) -> None:
+        instance.permits.lapse()
 
-    def _report(self, instance: Instance, keeper: KeyPermitKeeper, name: str) -> None:
-        asked = self.instances[name]
-        if not asked.runs:
-            return
-        said = asked.permits.state(keeper.token, LEASE_MS, self.now_ms, keeper.round)
-        incarnation = asked.incarnation
-        if said is not None:
-            self._send(lambda: self._reported(instance, keeper, name, incarnation, said))
+    def calm(self, instance: Instance) -> None:
+        """It wants a key only while something is held back."""
 
-    def _reported(
-        self, instance: Instance, keeper: KeyPermitKeeper, name: str, incarnation: int, said: KeysStated
-    ) -> None:
-        if instance.runs and instance.keeper is keeper:
-            keeper.stated(name, incarnation, said, self.now_ms)
-
-    # -- who borrows ----------------------------------------------------------------------------------------------
-
-    def ask(self) -> None:
-        """As the register names the keeper, or did a moment ago."""
-        instance = self._any()
-        if instance is None:
-            return
-        keepers = [each for each in self.running() if each.keeper is not None]
-        if not keepers:
-            return
-        asked = self.random.choice(keepers)
-        keeper = asked.keeper
-        assert keeper is not None
-        said = instance.permits.state(keeper.token, LEASE_MS, self.now_ms)
-        if said is not None:
-            incarnation = instance.incarnation
-            self.partial += not said.is_whole
-            self._send(lambda: self._lend(asked, keeper, instance, incarnation, said))
-
-    def _lend(
-        self, asked: Instance, keeper: KeyPermitKeeper, who: Instance, incarnation: int, said: KeysStated
-    ) -> None:
-        if not asked.runs or asked.keeper is not keeper:
-            return
-        if keeper.stated(who.name, incarnation, said, self.now_ms):
-            grant = keeper.lend(who.name, said, self.limits.__getitem__, self.now_ms)
-            self._send(lambda: self._granted(who, said, keeper.token, grant))
-        else:
-            self._send(lambda: who.permits.refused(said.seq, keeper.token))
-
-    def _granted(self, who: Instance, said: KeysStated, token: int, grant: KeysGrant) -> None:
-        if who.runs and self.instances[who.name] is who:
-            who.permits.granted(said.seq, token, grant)
-
-    # -- messages -------------------------------------------------------------------------------------------------
-
-    def _send(self, message: Callable[[], None]) -> None:
-        if self.random.random() < 0.9:
-            self.messages.append(message)
-
-    def hear(self) -> None:
-        if self.messages:
-            at = 0 if self.random.random() < 0.7 else self.random.randrange(len(self.messages))
-            self.messages.pop(at)()
-
-    # -- faults ---------------------------------------------------------------------------------------------------
-
-    def die(self) -> None:
-        if (instance := self._any()) is not None:
-            instance.dead_ms = self.now_ms
-            self._give_away(instance)
-
-    def begin(self) -> None:
-        """One that is known to be dead begins again."""
-        for name, each in self.instances.items():
-            if each.dead_ms is not None and self.now_ms >= each.dead_ms + TTL_MS:
-                self.instances[name] = self.made(name)
-
-    def freeze(self) -> None:
-        if (instance := self._any()) is not None:
-            instance.frozen_ms = self.now_ms
-
-    def thaw(self) -> None:
-        for each in self.instances.values():
-            if each.frozen_ms is None or each.dead_ms is not None:
-                continue
-            if self.now_ms >= each.frozen_ms + TTL_MS - 100:
-                each.permits.lapse()
-                each.keeper = None
-                self.incarnations += 1
-                each.incarnation = self.incarnations
-                self._give_away(each)
-            each.frozen_ms = None
-
-    def _give_away(self, instance: Instance) -> None:
-        self.out += instance.own + instance.adopted
-        instance.own, instance.adopted = [], []
-
-    def leave(self) -> None:
-        """The keeper gives up its register in peace, and goes on sending."""
-        for each in self.running():
-            if each.keeper is not None and each.keeper.token == self.register.token:
-                self.register.left = each.keeper.left()
-                self.register.keeper, each.keeper = "", None
-
-    def move(self) -> None:
-        """A partition with deliveries gets another holder, which hears of them or not."""
-        instance = self._any()
-        if instance is not None and instance.own:
-            moved = instance.own.pop()
-            self.out.append(moved)
-            instance.permits.moved(moved.key, 1)
-
-    def adopt(self) -> None:
-        """A worker says here that it has what was sent by another instance."""
-        instance = self._any()
-        if instance is not None and self.out:
-            adopted = self.out.pop(self.random.randrange(len(self.out)))
-            instance.adopted.append(adopted)
-            instance.permits.met(adopted.key)
-            self.adoptions += 1
-
-    def _any(self) -> Instance | None:
-        running = self.running()
-        return self.random.choice(running) if running else None
-
-    # -- at rest --------------------------------------------------------------------------------------------------
-
-    def rest(self) -> None:
-        """Nothing more is due, and all ends. Then all is free again, and the keeper has forgotten every key."""
-        self.begin()
-        self.thaw()
-        for _ in range(2_500):
-            self.begin()
-            self.turn(with_faults=False, with_work=False)
-        keeper = self.instances[self.register.keeper].keeper
-        assert keeper is not None
-        for key, limit in self.limits.items():
-            assert keeper.free(key, limit) == limit, f"{keeper.free(key, limit)} of {limit} are free at rest"
+    def judge_rest(self, keeper: KeyPermitKeeper) -> None:
+        """The keeper has forgotten every key."""
+        for key in KEYS:
+            free, limit = keeper.free(key, self.limits[key]), self.limits[key]
+            assert free == limit, f"{free} of {limit} are free at rest"
         assert not len(keeper), f"{len(keeper)} keys are not free at rest: nobody has anything of them"

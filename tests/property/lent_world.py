@@ -1,310 +1,88 @@
-"""Three instances that lend each other the permits of one limit, in a world where messages are late or lost, instances
-die, stand still beyond their lease and leave, and deliveries move or are adopted."""
+"""The permits of one limit, for a world in which instances lend them to each other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Hashable
 from random import Random
 
+from tests.property.lending_world import LEASE_MS, Delivery, Instance, World
 from timerd.core.regulation import BorrowedPermits, Grant, Hands, Left, PermitKeeper, Stated
 
-LEASE_MS, TTL_MS = 1_500, 500
-NAMES = ("a", "b", "c")
 CHANGE_MS = 10_000
-FAULTY = (0.004, 0.01, 0.03)
 
 
-@dataclass
-class Delivery:
-    lease_until_ms: int
+def hands(instance: Instance) -> Hands:
+    return Hands(len(instance.own), len(instance.adopted), LEASE_MS)
 
 
-@dataclass
-class Kept:
-    """The register of the limit."""
+class LentLimit:
+    """Implements Lent."""
 
-    token: int = 0
-    keeper: str = ""
-    incarnation: int = 0
-    left: Left | None = None
+    rest_turns = 1_500
 
-
-@dataclass
-class Instance:
-    name: str
-    incarnation: int
-    permits: BorrowedPermits
-    own: list[Delivery] = field(default_factory=list)
-    adopted: list[Delivery] = field(default_factory=list)
-    # Of the limit, if it believes that it is the keeper, and who that is if not.
-    keeper: PermitKeeper | None = None
-    # It stands still, or is dead, since then.
-    frozen_ms: int | None = None
-    dead_ms: int | None = None
-
-    def hands(self) -> Hands:
-        return Hands(len(self.own), len(self.adopted), LEASE_MS)
-
-    @property
-    def runs(self) -> bool:
-        return self.frozen_ms is None and self.dead_ms is None
-
-
-class World:
     def __init__(
         self,
-        seed: int,
         limit: int,
         keeper: type[PermitKeeper] = PermitKeeper,
         permits: type[BorrowedPermits] = BorrowedPermits,
     ) -> None:
-        self.seed, self.random = seed, Random(seed)
-        self.now_ms, self.limit = 1_000, limit
+        self.limit = limit
         self._changed_ms, self._most = 0, limit
         self._keeper, self._permits = keeper, permits
-        self.register = Kept()
-        self.incarnations = 0
-        self.instances = {name: self.made(name) for name in NAMES}
-        # Deliveries whose instance is gone, or has given them away.
-        self.out: list[Delivery] = []
-        self.messages: list[Callable[[], None]] = []
-        self.asked_ms: dict[str, int] = {}
-        self.adoptions = self.starts = self.takeovers = 0
         self.most_in_hand = 0
 
-    def made(self, name: str) -> Instance:
-        self.incarnations += 1
-        return Instance(name, self.incarnations, self._permits())
+    def keeper(self, token: int, now_ms: int, left: Left | None, *, is_first: bool) -> PermitKeeper:
+        return self._keeper(token, LEASE_MS, now_ms, left, is_first=is_first)
 
-    def running(self) -> list[Instance]:
-        return [each for each in self.instances.values() if each.runs]
+    def borrowed(self, instance: Instance) -> BorrowedPermits:
+        return self._permits()
 
-    def living(self) -> dict[str, int]:
-        """As all see it: who stands still is believed for a TTL."""
-        seen = {}
-        for each in self.instances.values():
-            since_ms = min([ms for ms in (each.dead_ms, each.frozen_ms) if ms is not None], default=None)
-            if since_ms is None or self.now_ms < since_ms + TTL_MS:
-                seen[each.name] = each.incarnation
-        return seen
+    def key(self, random: Random) -> Hashable:
+        return ""
 
-    def all_in_hand(self) -> Iterator[Delivery]:
-        for each in self.instances.values():
-            yield from each.own
-            yield from each.adopted
-        yield from self.out
+    def free(self, instance: Instance, key: Hashable) -> int:
+        free: int = instance.permits.free(hands(instance))
+        return free
 
-    # -- what happens ---------------------------------------------------------------------------------------------
+    def want(self, instance: Instance, key: Hashable) -> None:
+        instance.permits.wants = True
 
-    def turn(self, *, with_faults: bool = True, with_work: bool = True) -> None:
-        self.now_ms += self.random.choice((1, 5, 20, 40))
-        self._leases()
-        steps: list[Callable[[], None]] = [self.keep, self.ask, self.ask, *[self.hear] * 5, self.look]
-        steps += [self.end, self.end]
-        if with_work:
-            steps += [self.start, self.start, self.start]
-        self.random.choice(steps)()
-        if self.random.random() < 0.05:
-            self.random.choice((self.thaw, self.begin))()
-        if with_faults and self.out and self.random.random() < 0.02:
-            self.adopt()
-        if with_faults and self.random.random() < FAULTY[self.seed % len(FAULTY)]:
-            self.random.choice((self.die, self.freeze, self.leave, self.move))()
+    def sent(self, instance: Instance, delivery: Delivery) -> None:
+        instance.own.append(delivery)
+        instance.permits.used(hands(instance))
 
-    def _leases(self) -> None:
-        for each in self.instances.values():
-            for deliveries in (each.own, each.adopted):
-                deliveries[:] = [one for one in deliveries if one.lease_until_ms > self.now_ms]
-                if each.runs and self.random.random() < 0.3:
-                    for one in deliveries:
-                        one.lease_until_ms = self.now_ms + LEASE_MS
-        self.out = [one for one in self.out if one.lease_until_ms > self.now_ms]
+    def judge(self, key: Hashable, in_hand: int, now_ms: int) -> None:
+        self.most_in_hand = max(self.most_in_hand, in_hand)
+        most = self.limit if now_ms > self._changed_ms + CHANGE_MS else self._most
+        assert in_hand <= most, f"{in_hand} in hand, and the limit is {most}"
 
-    def start(self) -> None:
-        instance = self._any()
-        if instance is None:
-            return
-        if not instance.permits.free(instance.hands()):
-            instance.permits.wants = True
-            return
-        instance.own.append(Delivery(self.now_ms + LEASE_MS))
-        instance.permits.used(instance.hands())
-        self.starts += 1
-        count = len(list(self.all_in_hand()))
-        self.most_in_hand = max(self.most_in_hand, count)
-        most = self.limit if self.now_ms > self._changed_ms + CHANGE_MS else self._most
-        assert count <= most, f"{count} in hand, and the limit is {most}"
-
-    def end(self) -> None:
-        deliveries = self.random.choice([d for each in self.running() for d in (each.own, each.adopted)] or [self.out])
-        if deliveries:
-            deliveries.pop(self.random.randrange(len(deliveries)))
-
-    def change(self, limit: int) -> None:
-        self._most, self._changed_ms = max(limit, self.limit, len(list(self.all_in_hand()))), self.now_ms
+    def change(self, world: World[LentLimit], limit: int) -> None:
+        self._most, self._changed_ms = max(limit, self.limit, len(list(world.all_in_hand()))), world.now_ms
         self.limit = limit
 
-    # -- the keeper -----------------------------------------------------------------------------------------------
+    def state(self, instance: Instance, token: int, now_ms: int, heard_round: int = 0) -> Stated | None:
+        said: Stated | None = instance.permits.state(token, hands(instance), now_ms, heard_round)
+        return said
 
-    def keep(self) -> None:
-        """Whoever looks takes what nobody keeps, and the keeper looks who lives."""
-        instance, living, register = self._any(), self.living(), self.register
-        if instance is None:
-            return
-        if register.token == 0 or living.get(register.keeper) != register.incarnation:
-            is_first = register.token == 0
-            left, register.left = register.left, None
-            register.token, register.keeper, register.incarnation = (
-                register.token + 1,
-                instance.name,
-                instance.incarnation,
-            )
-            instance.keeper = self._keeper(register.token, LEASE_MS, self.now_ms, left, is_first=is_first)
-            self.takeovers += 1
-        self._look(instance)
+    def lend(self, keeper: PermitKeeper, name: str, said: Stated, now_ms: int) -> Grant:
+        return keeper.lend(name, self.limit, now_ms)
 
-    def look(self) -> None:
-        for instance in self.running():
-            self._look(instance)
+    def refusal(self, who: Instance, said: Stated, token: int) -> None:
+        """Nobody says so."""
 
-    def _look(self, instance: Instance) -> None:
-        keeper = instance.keeper
-        if keeper is None:
-            return
-        keeper.lives(self.living(), self.now_ms)
-        keeper.step(self.now_ms)
-        for name in keeper.unheard():
-            if self.now_ms < self.asked_ms.get(name, 0) + 300:
-                continue
-            self.asked_ms[name] = self.now_ms
-            self._send(lambda name=name: self._report(instance, keeper, name))  # type: ignore[misc]
+    def moved(self, instance: Instance, delivery: Delivery) -> None:
+        instance.permits.moved(1)
 
-    def _report(self, instance: Instance, keeper: PermitKeeper, name: str) -> None:
-        asked = self.instances[name]
-        if not asked.runs:
-            return
-        said = asked.permits.state(keeper.token, asked.hands(), self.now_ms, keeper.round)
-        incarnation = asked.incarnation
-        if said is not None:
-            self._send(lambda: self._reported(instance, keeper, name, incarnation, said))
+    def met(self, instance: Instance, delivery: Delivery) -> None:
+        """With the next statement."""
 
-    def _reported(self, instance: Instance, keeper: PermitKeeper, name: str, incarnation: int, said: Stated) -> None:
-        if instance.runs and instance.keeper is keeper:
-            keeper.stated(name, incarnation, said, self.now_ms)
-
-    # -- who borrows ----------------------------------------------------------------------------------------------
-
-    def ask(self) -> None:
-        """As the register names the keeper, or did a moment ago."""
-        instance = self._any()
-        if instance is None:
-            return
-        keepers = [each for each in self.running() if each.keeper is not None]
-        if not keepers:
-            return
-        asked = self.random.choice(keepers)
-        keeper = asked.keeper
-        assert keeper is not None
-        said = instance.permits.state(keeper.token, instance.hands(), self.now_ms)
-        if said is not None:
-            incarnation, limit = instance.incarnation, self.limit
-            self._send(lambda: self._lend(asked, keeper, instance, incarnation, said, limit))
-
-    def _lend(
-        self, asked: Instance, keeper: PermitKeeper, who: Instance, incarnation: int, said: Stated, limit: int
-    ) -> None:
-        if not asked.runs or asked.keeper is not keeper or not keeper.stated(who.name, incarnation, said, self.now_ms):
-            return
-        grant = keeper.lend(who.name, self.limit, self.now_ms)
-        self._send(lambda: self._granted(who, said, keeper.token, grant))
-
-    def _granted(self, who: Instance, said: Stated, token: int, grant: Grant) -> None:
-        if who.runs and self.instances[who.name] is who:
-            who.permits.granted(said.seq, token, grant)
-
-    # -- messages -------------------------------------------------------------------------------------------------
-
-    def _send(self, message: Callable[[], None]) -> None:
-        if self.random.random() < 0.9:
-            self.messages.append(message)
-
-    def hear(self) -> None:
-        if self.messages:
-            at = 0 if self.random.random() < 0.7 else self.random.randrange(len(self.messages))
-            self.messages.pop(at)()
-
-    # -- faults ---------------------------------------------------------------------------------------------------
-
-    def die(self) -> None:
-        if (instance := self._any()) is not None:
-            instance.dead_ms = self.now_ms
-            self.out += instance.own + instance.adopted
-            instance.own, instance.adopted = [], []
-
-    def begin(self) -> None:
-        """One that is known to be dead begins again."""
-        for name, each in self.instances.items():
-            if each.dead_ms is not None and self.now_ms >= each.dead_ms + TTL_MS:
-                self.instances[name] = self.made(name)
-
-    def freeze(self) -> None:
-        if (instance := self._any()) is not None:
-            instance.frozen_ms = self.now_ms
-
-    def thaw(self) -> None:
-        for each in self.instances.values():
-            if each.frozen_ms is None or each.dead_ms is not None:
-                continue
-            if self.now_ms >= each.frozen_ms + TTL_MS - 100:
-                self._lapse(each)
-            each.frozen_ms = None
-
-    def _lapse(self, instance: Instance) -> None:
+    def lapse(self, instance: Instance) -> None:
         instance.permits.lapse()
-        instance.keeper = None
-        self.incarnations += 1
-        instance.incarnation = self.incarnations
-        self.out += instance.own + instance.adopted
         instance.permits.moved(len(instance.own))
-        instance.own, instance.adopted = [], []
 
-    def leave(self) -> None:
-        """The keeper gives up its register in peace, and goes on sending."""
-        for each in self.running():
-            if each.keeper is not None and each.keeper.token == self.register.token:
-                self.register.left = each.keeper.left()
-                self.register.keeper, each.keeper = "", None
+    def calm(self, instance: Instance) -> None:
+        instance.permits.wants = False
 
-    def move(self) -> None:
-        """A partition with deliveries gets another holder, which hears of them or not."""
-        instance = self._any()
-        if instance is not None and instance.own:
-            self.out.append(instance.own.pop())
-            instance.permits.moved(1)
-
-    def adopt(self) -> None:
-        """A worker says here that it has what was sent by another instance."""
-        instance = self._any()
-        if instance is not None and self.out:
-            instance.adopted.append(self.out.pop(self.random.randrange(len(self.out))))
-            self.adoptions += 1
-
-    def _any(self) -> Instance | None:
-        running = self.running()
-        return self.random.choice(running) if running else None
-
-    # -- at rest --------------------------------------------------------------------------------------------------
-
-    def rest(self) -> None:
-        """Nothing more is due, and all ends. Then all is free again."""
-        self.begin()
-        self.thaw()
-        for _ in range(1_500):
-            self.begin()
-            self.turn(with_faults=False, with_work=False)
-            for each in self.instances.values():
-                each.permits.wants = False
-        keeper = self.instances[self.register.keeper].keeper
-        assert keeper is not None
-        assert keeper.free(self.limit) == self.limit, f"{keeper.free(self.limit)} of {self.limit} are free at rest"
+    def judge_rest(self, keeper: PermitKeeper) -> None:
+        free = keeper.free(self.limit)
+        assert free == self.limit, f"{free} of {self.limit} are free at rest"

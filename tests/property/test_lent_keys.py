@@ -9,7 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from tests.property.lent_keys_world import KEYS, LEASE_MS, World
+from tests.property.lending_world import LEASE_MS, World
+from tests.property.lent_keys_world import KEYS, LentHome
 from timerd.core.regulation import (
     BorrowedKeys,
     KeyInHand,
@@ -28,8 +29,8 @@ ACME, GLOBEX, _ = KEYS
 
 def history(
     seed: int, keeper: type[KeyPermitKeeper] = KeyPermitKeeper, permits: type[BorrowedKeys] = BorrowedKeys
-) -> World:
-    world = World(seed, keeper, permits)
+) -> World[LentHome]:
+    world = World(seed, LentHome(seed, keeper, permits))
     for _ in range(TURNS):
         world.turn()
     world.rest()
@@ -41,8 +42,8 @@ def test_no_key_is_above_its_limit_and_all_are_free_and_forgotten_at_rest() -> N
     assert sum(world.starts for world in worlds) > 20 * HISTORIES
     assert sum(world.adoptions for world in worlds) > HISTORIES // 2
     assert sum(world.takeovers for world in worlds) > 3 * HISTORIES
-    assert sum(world.partial for world in worlds) > 20 * HISTORIES
-    assert sum(world.full for world in worlds) > HISTORIES
+    assert sum(world.lent.partial for world in worlds) > 20 * HISTORIES
+    assert sum(world.lent.full for world in worlds) > HISTORIES
 
 
 class FewFirst(BorrowedKeys):

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.property.lent_world import LEASE_MS, World
+from tests.property.lending_world import LEASE_MS, World
+from tests.property.lent_world import LentLimit
 from timerd.core.regulation import BorrowedPermits, Grant, Hands, PermitKeeper, Stated
 from timerd.core.regulation.lender import GRACE_MS, Doubt
 
@@ -17,12 +18,12 @@ TURNS = 1_500
 
 def history(
     seed: int, keeper: type[PermitKeeper] = PermitKeeper, permits: type[BorrowedPermits] = BorrowedPermits
-) -> World:
-    world = World(seed, 1 + seed % 4, keeper, permits)
+) -> World[LentLimit]:
+    world = World(seed, LentLimit(1 + seed % 4, keeper, permits))
     for turn in range(TURNS):
         world.turn()
         if seed % 5 == 0 and turn % 150 == 149:
-            world.change(world.random.randint(1, 5))
+            world.lent.change(world, world.random.randint(1, 5))
     world.rest()
     return world
 
@@ -32,7 +33,7 @@ def test_never_more_than_the_limit_and_all_free_at_rest() -> None:
     assert sum(world.starts for world in worlds) > 20 * HISTORIES
     assert sum(world.adoptions for world in worlds) > HISTORIES // 2
     assert sum(world.takeovers for world in worlds) > 3 * HISTORIES
-    assert any(world.most_in_hand == world.limit for world in worlds)
+    assert any(world.lent.most_in_hand == world.lent.limit for world in worlds)
 
 
 class NoReport(PermitKeeper):

@@ -78,7 +78,7 @@ def played(given: argparse.Namespace, folder: Path, results: Results) -> Report:
 
 
 def judged_again(folder: Path) -> int:
-    others = [*folder.glob("worker-*.log"), folder / "notes.log"]
+    others = [*folder.glob("worker-*.log"), folder / "notes.log", folder / "operator.log"]
     verdict = judged(logs_of(sorted(folder.glob("caller-*.log")), others))
     print(json.dumps(said_of(verdict), indent=2))
     return 0 if verdict.holds else 1

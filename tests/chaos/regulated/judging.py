@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from tests.chaos.judging import HandedOver, Judgement
 from tests.chaos.judging import judged as judged_singly
 from tests.chaos.regulated.attempts import Attempt, attempts_of, grouped, without_stale
-from tests.chaos.regulated.plan import LIMITS, RATED, is_doomed
+from tests.chaos.regulated.plan import HALT, LIMITS, RATED, is_doomed
 from tests.chaos.regulated.promises import (
     above,
     above_slots,
+    begun_while_halted,
     beside,
     fences_back,
     in_hand,
@@ -40,7 +42,7 @@ _CHANGED = {"cancel": ("CANCELLED",), "move": ("OK", "UNKNOWN")}
 class Verdict:
     """`wrong`: by promise, what broke it. `keyed`: attempts of ordering keys; `stale`: those of them with a smaller
     fence, over a fault or on their way for longer than a lease; `beside`: that began beside one whose task another
-    worker had ended; `most`: in hand at a time, by limit."""
+    worker had ended; `halted`: how often an operator let a key go on; `most`: in hand at a time, by limit."""
 
     acknowledged: int
     arrived: int
@@ -54,6 +56,7 @@ class Verdict:
     placed: int
     stale: int
     beside: int
+    halted: int
     most: Mapping[str, int]
     wrong: Mapping[str, Sequence[str]]
 
@@ -91,6 +94,7 @@ def _verdict(logs: Logs, attempts: Sequence[Attempt], single: Judgement, wrong: 
         placed=sum(1 for number in places_of(logs.calls, _began_ms(attempts)) if number in _keyed(keys)),
         stale=sum(map(len, keys.values())) - sum(map(len, kept.values())),
         beside=sum(_excused(some, logs) for some in kept.values()),
+        halted=len(logs.released),
         most={limit.name: _most(attempts, limit.queues) for limit in LIMITS},
         wrong=wrong,
     )
@@ -124,9 +128,15 @@ def _began_ms(attempts: Sequence[Attempt]) -> dict[int, float]:
 
 
 def singly(logs: Logs, attempts: Sequence[Attempt]) -> Judgement:
-    """What had failed before a cancel or a move was answered is over: the task waited for its next attempt."""
+    """What had failed before a cancel or a move was answered is over: the task waited for its next attempt. What an
+    operator has redriven has had its deliveries before."""
     changed = [call for call in logs.calls if call.outcome in _CHANGED.get(call.verb, ())]
-    kept = tuple(each.begun.delivery for each in attempts if not _has_failed_before(each, changed))
+    redriven_ms = _released_ms(logs, redriven=True)
+    kept = tuple(
+        each.begun.delivery
+        for each in attempts
+        if not _has_failed_before(each, changed) and each.at_ms < redriven_ms.get(each.begun.task_id, inf)
+    )
     explaining = [window for window in logs.windows if window.explains]
     faults = [Kill(window.begun_ms, window.over_ms) for window in explaining]
     stops = [Kill(window.begun_ms, window.over_ms) for window in explaining if window.stops]
@@ -138,6 +148,12 @@ def _has_failed_before(each: Attempt, changed: Sequence[CallRecord]) -> bool:
     return each.how == FAILED and any(
         call.number == each.number and each.end_ms <= call.answered_ms for call in changed
     )
+
+
+def _released_ms(logs: Logs, *, redriven: bool) -> dict[str, float]:
+    """By task, when it was asked for first."""
+    asked = sorted(logs.released, key=lambda each: each.asked_ms, reverse=True)
+    return {each.task_id: each.asked_ms for each in asked if each.redriven == redriven}
 
 
 def unfinished(logs: Logs, attempts: Sequence[Attempt]) -> Iterator[str]:
@@ -158,11 +174,19 @@ def unfinished(logs: Logs, attempts: Sequence[Attempt]) -> Iterator[str]:
 
 
 def of_keys(logs: Logs, attempts: Sequence[Attempt]) -> dict[str, list[str]]:
-    wrong: dict[str, list[str]] = {"G21, one at a time": [], "G21, in order": [], "G21, fences": []}
+    wrong: dict[str, list[str]] = {"G21, one at a time": [], "G21, in order": [], "G21, fences": [], "G21, halts": []}
     places = places_of(logs.calls, _began_ms(attempts))
+    skipped_ms, changed = (
+        _released_ms(logs, redriven=False),
+        {each.number for each in logs.calls if each.verb in _CHANGED},
+    )
     for name, some in grouped(attempts, name_of_key).items():
         kept, queue = without_stale(some, logs.windows), name.partition("/")[0]
         wrong["G21, one at a time"] += beside(kept, logs.windows)
-        wrong["G21, in order"] += out_of_order(kept, places, queue)
+        # A redrive that came after the skip puts its task behind what waits.
+        in_place = [each for each in kept if each.at_ms < skipped_ms.get(each.begun.task_id, inf)]
+        wrong["G21, in order"] += out_of_order(in_place, places, queue)
+        if queue == HALT:
+            wrong["G21, halts"] += begun_while_halted(kept, skipped_ms, changed)
         wrong["G21, fences"] += [*fences_back(kept), *without_fence(kept)]
     return wrong

@@ -10,15 +10,16 @@ from typing import NamedTuple
 from timerd.client import RetryPolicy, SyncClient
 
 LEASE_MS = 5_000
-HOLD, PASS = "order-hold", "order-pass"
+HOLD, HALT, PASS = "order-hold", "order-halt", "order-pass"
 RATED = "paced"
 # A type with an ordering key and a limit beside.
 DOCS = "docs"
-ORDERED = (HOLD, PASS, DOCS)
+ORDERED = (HOLD, HALT, PASS, DOCS)
 # As many lines as a queue has parts of all tasks.
 _PARTS = (
     *(HOLD,) * 5,
     *(PASS,) * 3,
+    *(HALT,) * 3,
     *("hands",) * 2,
     "shared-a",
     "shared-b",
@@ -30,7 +31,7 @@ _PARTS = (
 )
 QUEUES = tuple(dict.fromkeys(_PARTS))
 _KEYS = 6
-_HOLDS_MS = {RATED: (5, 30), HOLD: (50, 300), PASS: (50, 300), DOCS: (50, 300)}
+_HOLDS_MS = {RATED: (5, 30), **dict.fromkeys(ORDERED, (50, 300))}
 _HOLD_MS = (100, 500)
 
 RATE_PER_S, BURST = 10, 3
@@ -53,7 +54,7 @@ class Offer(NamedTuple):
 
     types: tuple[str, ...]
     slots: int
-    single: tuple[str, ...] = (HOLD, PASS, "hands", "shared-a", "shared-b", RATED)
+    single: tuple[str, ...] = (HOLD, HALT, PASS, "hands", "shared-a", "shared-b", RATED)
     concurrency: int = 4
 
     @property
@@ -113,6 +114,7 @@ def retry_of(number: int) -> RetryPolicy:
 
 def put_rules(client: SyncClient) -> None:
     client.queues.put(HOLD, ordering="hold")
+    client.queues.put(HALT, ordering="halt")
     client.queues.put(PASS, ordering="pass")
     client.queues.put(RATED, rate=f"{RATE_PER_S}/s", burst=BURST)
     client.limits.put(PARTNER.name, max_in_hand=PARTNER.most)

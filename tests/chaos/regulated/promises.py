@@ -2,6 +2,7 @@
 sentence.
 
 - G21: the attempts of a key are one at a time, in the order of its tasks, and their fences never go back.
+- G21: a key that stands still by a dead letter goes on when an operator says so, and not before.
 - G20: of a limit no more are in hand than it allows. What has lost its lease is not counted after that.
 - G20: in any w seconds no more start than rate * (w + 1 s) + burst.
 - G23: a worker gets what it has offered, and no more at a time than it has slots.
@@ -12,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import inf
 
 from tests.chaos.regulated.attempts import Attempt, grouped, is_within
-from tests.chaos.regulated.plan import BURST, OFFERS, PASS, RATE_PER_S, Limited, key_of, queue_of
+from tests.chaos.regulated.plan import BURST, OFFERS, PASS, RATE_PER_S, Limited, is_doomed, key_of, queue_of
 from tests.chaos.regulated.records import Window
 from timerd.demo.records import CallRecord
 
@@ -101,6 +103,20 @@ def fences_back(attempts: Sequence[Attempt]) -> Iterator[str]:
     for one, other in pairwise(attempts):
         if other.begun.fence < one.begun.fence:
             yield f"the fence {other.begun.fence} of {other} came after {one.begun.fence} of {one}"
+
+
+def begun_while_halted(
+    attempts: Sequence[Attempt], skipped_ms: Mapping[str, float], unsure: Iterable[int]
+) -> Iterator[str]:
+    """Of one key of a queue that halts: what began after a task that ends as a dead letter. `skipped_ms`: by task, when
+    somebody asked that the key go on without it; `unsure`: numbers of tasks that may have ended otherwise."""
+    doomed: dict[int, Attempt] = {}
+    for each in attempts:
+        for number, before in doomed.items():
+            if number != each.number and each.at_ms < skipped_ms.get(before.begun.task_id, inf):
+                yield f"{each} began, and its key stood still by {number}, which began at {before.at_ms:.0f}"
+        if is_doomed(each.number) and each.number not in unsure:
+            doomed.setdefault(each.number, each)
 
 
 def without_fence(attempts: Iterable[Attempt]) -> Iterator[str]:

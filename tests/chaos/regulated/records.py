@@ -86,8 +86,18 @@ class Given:
     at_ms: float
 
 
-Record = Begun | Ended | Gone | Window | Seen | Given
-_KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (Begun, Ended, Gone, Window, Seen, Given)}
+@dataclass(frozen=True, slots=True)
+class Released:
+    """A key stands still by this task, and an operator is about to let it go on: without the task, or, where that is
+    `redriven`, after it."""
+
+    task_id: str
+    redriven: bool
+    asked_ms: float
+
+
+Record = Begun | Ended | Gone | Window | Seen | Given | Released
+_KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (Begun, Ended, Gone, Window, Seen, Given, Released)}
 
 
 class Reader:
@@ -118,6 +128,7 @@ class Logs:
     windows: tuple[Window, ...] = ()
     seen: tuple[Seen, ...] = ()
     given: tuple[Given, ...] = ()
+    released: tuple[Released, ...] = ()
 
 
 def logs_of(callers: Iterable[Path], others: Iterable[Path]) -> Logs:
@@ -131,4 +142,5 @@ def logs_of(callers: Iterable[Path], others: Iterable[Path]) -> Logs:
         tuple(each for each in records if isinstance(each, Window)),
         tuple(each for each in records if isinstance(each, Seen)),
         tuple(each for each in records if isinstance(each, Given)),
+        tuple(each for each in records if isinstance(each, Released)),
     )

@@ -10,6 +10,7 @@ from tests.chaos.books import Books
 from tests.chaos.lines import Writer
 from tests.chaos.regulated.plan import OFFERS, is_doomed, put_rules
 from tests.chaos.regulated.records import DONE, Begun, Ended, Given, Gone, Logs, Reader, logs_of
+from tests.chaos.regulated.releasing import Operator
 from tests.chaos.stage import CalledCluster, Setting
 from tests.process.children import Child
 from timerd.client import SyncClient
@@ -40,6 +41,7 @@ class RegulatedStage(CalledCluster):
         super().__init__(setting)
         self._notes_log = setting.folder / "notes.log"
         self.notes = Writer(self._notes_log)
+        self._operator_log = setting.folder / "operator.log"
         self.worker_logs: list[Path] = []
         self.workers = [self._worker(kind) for kind in range(len(OFFERS))]
         self.sdk = self.workers[-1]
@@ -57,7 +59,7 @@ class RegulatedStage(CalledCluster):
         self.sdk.start()
 
     def logs(self) -> Logs:
-        return logs_of(self.caller_logs, [*self.worker_logs, self._notes_log])
+        return logs_of(self.caller_logs, [*self.worker_logs, self._notes_log, self._operator_log])
 
     def note_given(self) -> None:
         for each in self.handed_over():
@@ -66,13 +68,16 @@ class RegulatedStage(CalledCluster):
     @contextmanager
     def running(self) -> Iterator[None]:
         with self.instances():
+            operator = Operator(self.target(1), self._operator_log)
             try:
                 with SyncClient(self.target(0)) as client:
                     put_rules(client)
                 for child in (*self.workers, *self.callers):
                     child.start()
+                operator.start()
                 yield
             finally:
+                operator.stop()
                 for child in (*self.callers, *self.workers):
                     child.kill()
                 self.notes.close()

@@ -13,6 +13,7 @@ from tests.chaos.lines import Writer
 from tests.chaos.regulated.judging import Verdict, judged
 from tests.chaos.regulated.plan import (
     BURST,
+    HALT,
     HOLD,
     LEASE_MS,
     OFFERS,
@@ -23,10 +24,25 @@ from tests.chaos.regulated.plan import (
     RATED,
     is_doomed,
     is_hopeless,
+    is_rejected,
     key_of,
     queue_of,
 )
-from tests.chaos.regulated.records import DONE, FAILED, LOST, Begun, Ended, Given, Gone, Logs, Seen, Window, logs_of
+from tests.chaos.regulated.records import (
+    DONE,
+    FAILED,
+    LOST,
+    REJECTED,
+    Begun,
+    Ended,
+    Given,
+    Gone,
+    Logs,
+    Released,
+    Seen,
+    Window,
+    logs_of,
+)
 from timerd.demo.records import CallRecord, LogWriter
 
 S = 1_000
@@ -94,7 +110,7 @@ def test_what_comes_as_it_should_is_right(queue: str) -> None:
 # -- keys -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("queue", [HOLD, PASS, "docs"])
+@pytest.mark.parametrize("queue", [HOLD, HALT, PASS, "docs"])
 def test_two_of_a_key_at_a_time_are_found(queue: str) -> None:
     calls, runs = one_after_the_other(queue)
     longer = replace(runs[0][1], at_ms=at(1.2))
@@ -102,7 +118,7 @@ def test_two_of_a_key_at_a_time_are_found(queue: str) -> None:
 
 
 def test_a_later_task_that_comes_first_is_found() -> None:
-    for queue in (HOLD, PASS):
+    for queue in (HOLD, HALT, PASS):
         calls, _ = one_after_the_other(queue)
         first, second, third = numbers(queue, 3)
         runs = [ran(second, 1, 1.1, fire_s=1), ran(first, 1.2, 1.3), ran(third, 2, 2.1, fire_s=2)]
@@ -110,11 +126,27 @@ def test_a_later_task_that_comes_first_is_found() -> None:
 
 
 def test_whether_a_task_that_fails_is_passed_is_said_by_its_queue() -> None:
-    for queue, wrong in ((HOLD, ["G21, in order"]), (PASS, [])):
+    for queue, wrong in ((HOLD, ["G21, in order"]), (HALT, ["G21, in order"]), (PASS, [])):
         calls, runs = one_after_the_other(queue)
         first = numbers(queue, 1)[0]
         failed, again = ran(first, 0, 0.1, how=FAILED), ran(first, 1.6, 1.7, attempt=2)
         assert broken(judge(calls, [failed, *runs[1:], again])) == wrong
+
+
+def test_a_key_that_stands_still_goes_on_when_it_is_let_go_and_not_before() -> None:
+    doomed = next(n for n in count() if is_rejected(n) and queue_of(n) == HALT)
+    other = next(
+        n for n in count(doomed + 1) if (queue_of(n), key_of(n)) == (HALT, key_of(doomed)) and not is_doomed(n)
+    )
+    calls, seen = [stored(doomed, 0), stored(other, 1)], (Seen(doomed, "DEAD"),)
+    runs = [ran(doomed, 0, 0.1, how=REJECTED), ran(doomed, 2, 2.1, how=REJECTED), ran(other, 3, 3.1, fire_s=1)]
+    redriven, skipped = Released(f"t{doomed}", True, at(1.5)), Released(f"t{doomed}", False, at(2.5))
+    verdict = judge(calls, runs, seen=seen, released=(redriven, skipped))
+    assert (verdict.holds, verdict.halted) == (True, 2)
+    for released in ((redriven,), (redriven, replace(skipped, asked_ms=at(3.5)))):
+        assert broken(judge(calls, runs, seen=seen, released=released)) == ["G21, halts"]
+    cancelled = CallRecord("cancel", doomed, at(2.2), at(2.3), "ALREADY_FIRED", "", 0)
+    assert judge([*calls, cancelled], runs, seen=seen, released=(redriven,)).holds
 
 
 def test_what_is_late_has_no_place_that_its_caller_knows() -> None:

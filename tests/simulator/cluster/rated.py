@@ -31,7 +31,7 @@ from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.regulation import LentRates, TokenKeeper
 from timerd.core.regulation.rate import RateLimit
 from timerd.model.regulations import QueueLimit
-from timerd.services.regulation.keepers import Keepers
+from timerd.services.regulation.token_issuer import TokenIssuer
 
 RATES = (QueueLimit(0, 1, 1_000, 1), QueueLimit(0, 2, 1_000, 4), QueueLimit(0, 2, 5_000, 1), QueueLimit(0, 1, 3_000, 3))
 SECOND_MS = 1_000
@@ -108,16 +108,16 @@ def tokens_never_lapse() -> Iterator[None]:
 @contextmanager
 def unsure_keeper_goes_on() -> Iterator[None]:
     """T4: who stood still hands out tokens by what it kept."""
-    drawn = Keepers.drawn
+    drawn = TokenIssuer.drawn
 
     async def goes_on(self: Any, labels: Any, name: str, want: int, held_for_ms: int) -> Any:
-        if labels not in self._kept:
+        if self._keepers.books_of(labels) is None:
             return await drawn(self, labels, name, want, held_for_ms)
         with patch.object(LeaseTrust, "is_trusted", lambda *_: True):
             # In one step.
             return await drawn(self, labels, name, want, held_for_ms)
 
-    with patch.object(Keepers, "drawn", goes_on):
+    with patch.object(TokenIssuer, "drawn", goes_on):
         yield
 
 

@@ -18,16 +18,18 @@ from timerd.core.regulation.changing import (
     read_rules,
 )
 from timerd.core.regulation.holds import Holds, KeyHolds, labels_of
-from timerd.core.regulation.home_keeping import change_home, home_left_by, home_left_with, home_taken_by, read_home
-from timerd.core.regulation.keeping import change_keeping, left_by, left_with, read_keeping, taken_by
+from timerd.core.regulation.home_keeping import HomeBooks, HomeRegister, home_left_by, home_left_with
+from timerd.core.regulation.keeping import AnyKeeping, change_keeping, read_keeping, taken_by, with_lease
 from timerd.core.regulation.key_limits import RuleKeyLimits
 from timerd.core.regulation.key_permit_keeper import KeyPermitKeeper, KeysLeft
 from timerd.core.regulation.key_permits import BorrowedKeys, KeyInHand, KeysGrant, KeysStated, KeyStated
 from timerd.core.regulation.key_use import KeyUse
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.lender import AnyStated, Lender
 from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.lent_limits import LentLimits
 from timerd.core.regulation.lent_rates import LentRates
+from timerd.core.regulation.limit_keeping import LimitBooks, LimitRegister
 from timerd.core.regulation.limits import HeldBack, RuleLimits, Why
 from timerd.core.regulation.permit_keeper import Left, PermitKeeper
 from timerd.core.regulation.permits import BorrowedPermits, Grant, Hands, Stated
@@ -43,6 +45,8 @@ __all__ = [
     "AdaptiveLimits",
     "AllRules",
     "AHEAD_MS",
+    "AnyKeeping",
+    "AnyStated",
     "BorrowedKeys",
     "BorrowedPermits",
     "KeyInHand",
@@ -53,11 +57,13 @@ __all__ = [
     "KeysStated",
     "LentKeys",
     "LimitedKey",
-    "change_home",
+    "HomeBooks",
+    "HomeRegister",
+    "Lender",
+    "LimitBooks",
+    "LimitRegister",
     "home_left_by",
     "home_left_with",
-    "home_taken_by",
-    "read_home",
     "DrawnTokens",
     "LentRates",
     "TokenGrant",
@@ -95,8 +101,6 @@ __all__ = [
     "change_limit",
     "change_rules",
     "labels_of",
-    "left_by",
-    "left_with",
     "list_limits",
     "list_regulated",
     "read_all_rules",
@@ -104,4 +108,5 @@ __all__ = [
     "read_named_limits",
     "read_rules",
     "taken_by",
+    "with_lease",
 ]

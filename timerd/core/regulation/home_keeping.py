@@ -1,35 +1,18 @@
-"""How an instance becomes the keeper of a home of limit keys, and gives it up, at the store."""
+"""The register of a home of limit keys: who keeps it, and what its keeper leaves to the next one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from timerd.core.protocol import Procedure, ReadRegister, TryCas
-from timerd.core.regulation.key_permit_keeper import KeysLeft
+from timerd.core.regulation.key_permit_keeper import KeyPermitKeeper, KeysLeft
+from timerd.core.regulation.key_permits import KeysGrant, KeysStated
+from timerd.core.regulation.lent_keys import LentKeys
 from timerd.model.keeping import HOME_OF_NOBODY, HomeKeeping, LimitedKey, LimitLabels, home_key
-from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.registers import RegisterKey
 
 # A register has no room for more: then the next keeper waits as for one that was killed.
 MOST_LEFT = 1_000
-
-
-def read_home(home: int) -> Procedure[HomeKeeping]:
-    """Raises NotUnderstood."""
-    stored: bytes | None = yield ReadRegister(home_key(home))
-    return HOME_OF_NOBODY if stored is None else HomeKeeping.from_bytes(stored)
-
-
-def change_home(home: int, known: HomeKeeping, wanted: HomeKeeping) -> Procedure[bool]:
-    """False: it is another one by now."""
-    expected = known.to_bytes() if known.token else None
-    result: CasResult = yield TryCas(Cas(home_key(home), expected, wanted.to_bytes()))
-    return result.status is CasStatus.APPLIED
-
-
-def home_taken_by(known: HomeKeeping, name: str, incarnation: int, lease_ms: int) -> HomeKeeping:
-    """It is the keeper after this one."""
-    return HomeKeeping(known.token + 1, name, incarnation, max(known.lease_ms, lease_ms), kept=known.kept)
 
 
 def home_left_with(known: HomeKeeping, left: KeysLeft | None) -> HomeKeeping:
@@ -50,3 +33,35 @@ def home_left_by(known: HomeKeeping) -> KeysLeft | None:
 
 def _stored(old: Mapping[LimitedKey, int]) -> tuple[tuple[str, str, str, str, int], ...]:
     return tuple(sorted((*key.limit, key.limit_key, deliveries) for key, deliveries in old.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class HomeBooks:
+    """Of the keeper of a home: the permits of its keys."""
+
+    permits: KeyPermitKeeper
+
+
+class HomeRegister:
+    """Where it stands who keeps a home. `lent`: what this instance knows of limit keys."""
+
+    nobody = HOME_OF_NOBODY
+
+    def __init__(self, lent: LentKeys) -> None:
+        self._lent = lent
+
+    def key(self, home: int) -> RegisterKey:
+        return home_key(home)
+
+    def lease_ms(self, _: int) -> int:
+        return self._lent.lease_ms
+
+    def books(self, known: HomeKeeping, taken: HomeKeeping, now_ms: float) -> HomeBooks:
+        is_first = known.token == 0
+        return HomeBooks(KeyPermitKeeper(taken.token, taken.lease_ms, now_ms, home_left_by(known), is_first=is_first))
+
+    def lend(self, _: int, books: HomeBooks, name: str, said: KeysStated, now_ms: float) -> KeysGrant:
+        return books.permits.lend(name, said, self._lent.most_of, now_ms)
+
+    def left(self, kept: HomeKeeping, books: HomeBooks, leaving: str) -> HomeKeeping:
+        return home_left_with(kept, books.permits.left(leaving))

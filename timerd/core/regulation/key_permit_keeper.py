@@ -53,7 +53,7 @@ class KeysLeft(NamedTuple):
     borrowers: Mapping[str, int] = {}
 
 
-class KeyPermitKeeper(Lender[_KeyBorrower]):
+class KeyPermitKeeper(Lender[_KeyBorrower, KeysStated]):
     """Of one home. `left`: by the keeper before; None: it went without a word, or there was none (`is_first`)."""
 
     def __init__(

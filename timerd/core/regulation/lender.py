@@ -32,6 +32,7 @@ class Borrower(Protocol):
 
 
 AnyBorrower = TypeVar("AnyBorrower", bound=Borrower)
+AnyStated = TypeVar("AnyStated")
 
 
 @dataclass(slots=True)
@@ -44,7 +45,7 @@ class Doubt:
     is_over: bool = False
 
 
-class Lender(ABC, Generic[AnyBorrower]):
+class Lender(ABC, Generic[AnyBorrower, AnyStated]):
     """`lease_ms`: the longest lease of a delivery under what it keeps, as it is stored. `expected`: instance ->
     incarnation, of those that may have permits by the keeper before. Times are of a clock that is never set."""
 
@@ -83,6 +84,10 @@ class Lender(ABC, Generic[AnyBorrower]):
     def longest_lease_ms(self) -> int:
         """As far as it was stated."""
         return max((each.lease_ms for each in self._borrowers.values()), default=0)
+
+    @abstractmethod
+    def stated(self, name: str, incarnation: int, said: AnyStated, now_ms: float) -> bool:
+        """False: it does not count."""
 
     @abstractmethod
     def _drop(self, name: str, now_ms: float) -> None:

@@ -45,7 +45,7 @@ class Left(NamedTuple):
     borrowers: Mapping[str, tuple[int, int]] = {}
 
 
-class PermitKeeper(Lender[_Borrower]):
+class PermitKeeper(Lender[_Borrower, Stated]):
     """Of one limit. `left`: by the keeper before; None: it went without a word, or there was none (`is_first`)."""
 
     def __init__(self, token: int, lease_ms: int, now_ms: float, left: Left | None, *, is_first: bool = False) -> None:

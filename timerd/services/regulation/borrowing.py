@@ -10,17 +10,17 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from timerd.core.regulation import LentLimits, LimitLabels, Stated
+from timerd.core.regulation import Grant, LentLimits, LimitLabels, LimitRegister, Stated
 from timerd.model.errors import NotUnderstood, StoreUnavailable, StoreUnknown
 from timerd.peer.v1 import regulation_peer_pb2 as pb
 from timerd.services.background import begin
 from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
-from timerd.services.regulation.keepers import UNKEPT, Keepers, place_of_keeper
+from timerd.services.regulation.keepers import Keepers, LimitKeepers
 from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.permit_wire import (
-    BorrowReply,
+    LoanReply,
     labels_in,
     limit_message,
     reply_in,
@@ -54,7 +54,7 @@ class Borrowing:
         self._membership = membership
         self._boot_ms = boot_ms
         self._granted = granted
-        self.keepers = Keepers(lent, membership, runner, boot_ms, self._ask_state)
+        self.keepers: LimitKeepers = Keepers(LimitRegister(lent), membership, runner, boot_ms, self._ask_state)
         # As they were named last: (name, token).
         self._known: dict[LimitLabels, tuple[str, int]] = {}
         self._calls: dict[LimitLabels, asyncio.Task[None]] = {}
@@ -90,7 +90,7 @@ class Borrowing:
             reply = await self.keepers.asked(labels, request.name, request.incarnation, request.token, said)
         except STORE_ERRORS as error:
             log.info("the keeper of %s cannot be found now: %s", labels, error)
-            reply = UNKEPT
+            reply = LoanReply()
         return reply_message(reply)
 
     def state(self, request: pb.StateRequest) -> pb.StateResponse:
@@ -143,7 +143,7 @@ class Borrowing:
             keeper, token = "", 0
         if keeper:
             said = borrowed.state(token, self.lent.hands(labels), self._boot_ms())
-        asked = keeper if said is not None else place_of_keeper(labels, self._membership.live())
+        asked = keeper if said is not None else self.keepers.place_of(labels)
         reply = await self._answer(asked, labels, token, said)
         if reply is None or not reply.keeper:
             self._known.pop(labels, None)
@@ -157,7 +157,9 @@ class Borrowing:
             self._in_vain.add(labels)
         return True
 
-    async def _answer(self, asked: str, labels: LimitLabels, token: int, said: Stated | None) -> BorrowReply | None:
+    async def _answer(
+        self, asked: str, labels: LimitLabels, token: int, said: Stated | None
+    ) -> LoanReply[Grant] | None:
         """None: none in time."""
         me, incarnation = self._membership.name, self._membership.incarnation
         if asked == me:

@@ -21,8 +21,8 @@ from timerd.peer.v1.regulation_peer_pb2_grpc import RegulationPeerServiceStub
 from timerd.services.background import begin
 from timerd.services.holding.membership import Membership
 from timerd.services.peers.peers import Peers
-from timerd.services.regulation.keepers import Keepers, place_of_keeper
 from timerd.services.regulation.permit_wire import labels_in, limit_message
+from timerd.services.regulation.token_issuer import TokenIssuer
 from timerd.services.regulation.token_wire import DrawReply, draw_in, draw_message
 from timerd.services.regulation.told import raise_if_ours
 
@@ -41,13 +41,13 @@ class Drawing:
     def __init__(
         self,
         rates: LentRates,
-        keepers: Keepers,
+        issuer: TokenIssuer,
         peers: Peers,
         membership: Membership,
         answered: Callable[[LimitLabels], None],
     ) -> None:
         self._rates = rates
-        self._keepers = keepers
+        self.issuer = issuer
         self._peers = peers
         self._membership = membership
         self._answered = answered
@@ -105,7 +105,7 @@ class Drawing:
         keeper = self._known.get(labels, "")
         if keeper and (keeper == self._membership.name or self._membership.address_of(keeper)):
             return keeper
-        return place_of_keeper(labels, self._membership.live())
+        return self.issuer.place_of(labels)
 
     async def _answer(self, asked: str, labels: LimitLabels, want: int, held_for_ms: int) -> DrawReply:
         """An empty one: none in time."""
@@ -127,7 +127,7 @@ class Drawing:
     async def _drawn(self, labels: LimitLabels, name: str, want: int, held_for_ms: int) -> DrawReply:
         """By this instance."""
         try:
-            return await self._keepers.drawn(labels, name, want, held_for_ms)
+            return await self.issuer.drawn(labels, name, want, held_for_ms)
         except _STORE_ERRORS as error:
             log.info("the keeper of %s cannot be found now: %s", labels, error)
             return NOBODY

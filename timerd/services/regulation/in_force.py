@@ -32,6 +32,7 @@ from timerd.services.regulation.key_borrowing import KeyBorrowing
 from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
+from timerd.services.regulation.token_issuer import TokenIssuer
 from timerd.services.regulation.told import RuleTelling
 
 # What falls due while a call for tokens is under way is counted for it: so one call does for many tasks.
@@ -98,7 +99,8 @@ class RulesInForce:
             granted, asking = self.by_rules.granted, LimitPeers(peers, membership)
             parts = membership, runner, self._boot_ms
             borrowing = Borrowing(self.lent, asking, *parts, granted)
-            drawing = Drawing(self.rates, borrowing.keepers, peers, membership, granted)
+            issuer = TokenIssuer(borrowing.keepers, self.lent, membership, self._boot_ms)
+            drawing = Drawing(self.rates, issuer, peers, membership, granted)
             key_borrowing = KeyBorrowing(self.lent_keys, asking, *parts, partial(self._granted, keys))
         placing = Placing(self._machine.before.brought, scheduler.finder.owner_of, now_ms)
         by_deadlines = lambda queue, is_so: scheduler.memory.limit_keys.go_by_deadlines(queue, is_so=is_so)  # noqa: E731

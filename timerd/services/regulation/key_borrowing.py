@@ -12,16 +12,17 @@ import logging
 from collections.abc import Callable, Collection
 from functools import partial
 
-from timerd.core.regulation import KeysStated, LentKeys, LimitedKey
+from timerd.core.regulation import HomeRegister, KeysGrant, KeysStated, LentKeys, LimitedKey
 from timerd.peer.v1 import regulation_peer_pb2 as pb
 from timerd.services.background import begin
 from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
 from timerd.services.regulation.borrowing import MOST_HOPS, MOST_WAIT_S, STORE_ERRORS
-from timerd.services.regulation.key_keepers import UNKEPT, KeyKeepers, place_of_home
-from timerd.services.regulation.key_wire import KeysReply, keys_in, keys_message, keys_reply_in, keys_reply_message
+from timerd.services.regulation.keepers import HomeKeepers, Keepers
+from timerd.services.regulation.key_wire import keys_in, keys_message, keys_reply_in, keys_reply_message
 from timerd.services.regulation.limit_peers import LimitPeers
+from timerd.services.regulation.permit_wire import LoanReply
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ class KeyBorrowing:
         self._membership = membership
         self._boot_ms = boot_ms
         self._granted = granted
-        self.keepers = KeyKeepers(lent, membership, runner, boot_ms, self._ask_state)
+        self.keepers: HomeKeepers = Keepers(HomeRegister(lent), membership, runner, boot_ms, self._ask_state)
         # As they were named last: (name, token).
         self._known: dict[int, tuple[str, int]] = {}
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -78,7 +79,7 @@ class KeyBorrowing:
             reply = await self.keepers.asked(request.home, request.name, request.incarnation, request.token, said)
         except STORE_ERRORS as error:
             log.info("the keeper of limit keys cannot be found now: %s", error)
-            reply = UNKEPT
+            reply = LoanReply()
         return keys_reply_message(reply)
 
     def state(self, request: pb.StateKeysRequest) -> pb.StateKeysResponse:
@@ -133,7 +134,7 @@ class KeyBorrowing:
             keeper, token = "", 0
         if keeper:
             said = self.lent.stated(home, token, self._boot_ms())
-        asked = keeper if said is not None else place_of_home(home, self._membership.live())
+        asked = keeper if said is not None else self.keepers.place_of(home)
         reply = await self._answer(asked, home, token, said)
         if reply is None or not reply.keeper:
             self._known.pop(home, None)
@@ -148,7 +149,7 @@ class KeyBorrowing:
             self._granted(more)
         return True
 
-    async def _answer(self, asked: str, home: int, token: int, said: KeysStated | None) -> KeysReply | None:
+    async def _answer(self, asked: str, home: int, token: int, said: KeysStated | None) -> LoanReply[KeysGrant] | None:
         """None: none in time."""
         me, incarnation = self._membership.name, self._membership.incarnation
         if asked == me:

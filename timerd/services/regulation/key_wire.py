@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from timerd.core.regulation import KeysGrant, KeysStated, KeyStated, LimitedKey
 from timerd.peer.v1 import regulation_peer_pb2 as pb
-from timerd.services.regulation.permit_wire import labels_in, limit_message
-
-
-class KeysReply(NamedTuple):
-    """Of who was asked for permits of a home: who its keeper is, empty where nobody is yet, and what it grants."""
-
-    keeper: str
-    token: int
-    grant: KeysGrant | None = None
+from timerd.services.regulation.permit_wire import LoanReply, labels_in, limit_message
 
 
 def keys_message(said: KeysStated) -> pb.KeysStatement:
@@ -39,7 +29,7 @@ def keys_in(message: pb.KeysStatement) -> KeysStated:
     return KeysStated(message.sequence, message.round, message.lease_ms, message.whole, keys)
 
 
-def keys_reply_message(reply: KeysReply) -> pb.BorrowKeysResponse:
+def keys_reply_message(reply: LoanReply[KeysGrant]) -> pb.BorrowKeysResponse:
     response = pb.BorrowKeysResponse(keeper=reply.keeper, token=reply.token)
     if (grant := reply.grant) is not None:
         response.grant.CopyFrom(pb.KeysGrant(round=grant.round, lease_ms=grant.lease_ms))
@@ -55,10 +45,10 @@ def keys_reply_message(reply: KeysReply) -> pb.BorrowKeysResponse:
     return response
 
 
-def keys_reply_in(message: pb.BorrowKeysResponse) -> KeysReply:
+def keys_reply_in(message: pb.BorrowKeysResponse) -> LoanReply[KeysGrant]:
     granted = message.grant
     each = [(LimitedKey(labels_in(one.limit), one.limit_key), one) for one in granted.keys]
     permits = {key: one.permits for key, one in each if one.permits}
     most = {key: one.most for key, one in each if one.HasField("most")}
     grant = KeysGrant(permits, most, granted.round, granted.lease_ms) if message.HasField("grant") else None
-    return KeysReply(message.keeper, message.token, grant)
+    return LoanReply(message.keeper, message.token, grant)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from timerd.core.regulation import Grant, LimitLabels, Stated
 from timerd.peer.v1 import regulation_peer_pb2 as pb
@@ -12,12 +12,15 @@ from timerd.peer.v1 import regulation_peer_pb2 as pb
 _ANY = 1 << 40
 
 
-class BorrowReply(NamedTuple):
+AnyGrant = TypeVar("AnyGrant")
+
+
+class LoanReply(NamedTuple, Generic[AnyGrant]):
     """Of who was asked for permits: who the keeper is, empty where nobody is yet, and what it grants."""
 
-    keeper: str
-    token: int
-    grant: Grant | None = None
+    keeper: str = ""
+    token: int = 0
+    grant: AnyGrant | None = None
 
 
 def limit_message(labels: LimitLabels) -> pb.LentLimit:
@@ -43,7 +46,7 @@ def statement_in(message: pb.Statement) -> Stated:
     return Stated(message.sequence, message.round, message.permits, message.moved, message.lease_ms, message.want)
 
 
-def reply_message(reply: BorrowReply) -> pb.BorrowResponse:
+def reply_message(reply: LoanReply[Grant]) -> pb.BorrowResponse:
     response = pb.BorrowResponse(keeper=reply.keeper, token=reply.token)
     if (grant := reply.grant) is not None:
         most = _ANY if grant.most == math.inf else int(grant.most)
@@ -51,7 +54,7 @@ def reply_message(reply: BorrowReply) -> pb.BorrowResponse:
     return response
 
 
-def reply_in(message: pb.BorrowResponse) -> BorrowReply:
+def reply_in(message: pb.BorrowResponse) -> LoanReply[Grant]:
     granted = message.grant
     grant = Grant(granted.permits, granted.most, granted.round, granted.lease_ms) if message.HasField("grant") else None
-    return BorrowReply(message.keeper, message.token, grant)
+    return LoanReply(message.keeper, message.token, grant)
