@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timerd.commands.call import CommandCall, showing
-from timerd.commands.doctor_cluster import cluster_findings, cluster_of, cluster_record, cluster_rows
+from timerd.commands.doctor_cluster import (
+    backlog_findings,
+    cluster_findings,
+    cluster_of,
+    cluster_record,
+    cluster_rows,
+    overview_of,
+)
 from timerd.commands.failures import CommandFailure
 from timerd.commands.times import iso_of, shown, shown_span
 from timerd.model.counted import counted
@@ -148,7 +155,9 @@ async def doctor(call: CommandCall) -> None:
     client = await call.connect()
     info = await client.server_info()
     found = await cluster_of(client)
-    wrong = [*findings(info, datetime.now(UTC)), *(cluster_findings(found) if found is not None else ())]
+    overview = await overview_of(client)
+    of_cluster = cluster_findings(found) if found is not None else ()
+    wrong = [*findings(info, datetime.now(UTC)), *of_cluster, *backlog_findings(overview)]
     call.out.details(record_of(info, wrong) | cluster_record(found), rows_of(info) | cluster_rows(found))
     for sentence in wrong:
         call.out.say(f"WRONG: {sentence}")
