@@ -3,7 +3,7 @@ buckets that nobody finishes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +53,15 @@ def backlog_findings(found: GetOverviewResponse | None) -> Iterator[str]:
                 f"Tasks of the queue {queue.queue}{place} came due and wait in the store, for no worker of it is "
                 f"connected: start one, as with `timerd work {queue.queue}`."
             )
+
+
+def backlog_notes(found: GetClusterResponse | None, named: Sequence[str]) -> Iterator[str]:
+    """Of a queue that was not used since the start the server knows no name; what was purged may be looked through."""
+    if found is not None and found.backlog_buckets and not named:
+        yield (
+            f"{counted(found.backlog_buckets, 'bucket')} may hold tasks that came due and wait in the store for a "
+            "worker of their queue: `timerd list` shows what waits."
+        )
 
 
 def cluster_findings(found: GetClusterResponse) -> Iterator[str]:

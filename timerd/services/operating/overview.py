@@ -34,8 +34,8 @@ KEPT_MS = 1_000
 PENDING_KEPT_MS = 30_000
 # Of estimates, for one answer: those of many queues are read in turn. A queue costs as much as so many rows besides.
 MOST_ROWS_READ, A_QUEUE_IN_ROWS = 2_500, 50
-# Of queues without a worker, for one answer.
-MOST_BACKLOGS_READ = 30
+# Of queues without a worker, for one answer: each is a read of the store.
+MOST_BACKLOGS_READ = 10
 LOAD_KEPT_MS = 5_000
 # The control rows of all that is kept are read for it.
 LEDGER_KEPT_MS = 60_000
