@@ -244,7 +244,7 @@ def _answering(
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     inspected = InspectService(peer_token(base.secret), scheduler, reporting, activity, watching)
-    overview = Overview(activity, engine, membership, colleagues, base.now_ms)
+    overview = Overview(activity, engine, store, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring, engine, base.shard_count, regulating)
     ruled = regulation_verbs(regulating, scheduler.procedures, engine, base.now_ms, keys, elsewhere)
     handlers = (

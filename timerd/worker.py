@@ -48,7 +48,9 @@ from timerd.sdk.values import (
     TaskResult,
     TimerdError,
     Unavailable,
+    check_registry,
     ms_clock,
+    queue_of_decorator,
     span_ms,
     spec_of,
     text,
@@ -95,7 +97,6 @@ class TypedHandlers(Protocol):
         Args:
             client: the client.
         """
-        ...
 
     def handlers(self, concurrency: int) -> Mapping[str, Handler]:
         """The handler of each queue.
@@ -103,7 +104,6 @@ class TypedHandlers(Protocol):
         Args:
             concurrency: how many calls of plain functions of a queue run at a time.
         """
-        ...
 
 
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
@@ -194,7 +194,7 @@ class Worker:
                 generator function); or the queue has a handler already.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
-        queue, at_once = text(queue, "queue"), whole_number(concurrency, "concurrency", 1)
+        queue, at_once = queue_of_decorator(queue, "on"), whole_number(concurrency, "concurrency", 1)
         spans = spans_of(timeout, stall_timeout)
 
         def register(handler: AnyHandler) -> AnyHandler:
@@ -236,7 +236,7 @@ class Worker:
             InvalidTask: as for `on`.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
-        queue, size = text(queue, "queue"), whole_number(max_size, "max_size", 1)
+        queue, size = queue_of_decorator(queue, "on_batch"), whole_number(max_size, "max_size", 1)
         at_once, spans = whole_number(concurrency, "concurrency", 1), spans_of(timeout, stall_timeout)
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
@@ -293,13 +293,13 @@ class Worker:
             shield: as for `on`.
 
         Raises:
-            InvalidTask: a queue of it has a handler already.
+            InvalidTask: it is no registry, or a queue of it has a handler already.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
+        check_registry(tasks)
         for queue, handler in tasks.handlers(whole_number(concurrency, "concurrency", 1)).items():
-            self.on(queue, concurrency=concurrency, timeout=timeout, stall_timeout=stall_timeout, shield=shield)(
-                handler
-            )
+            on = self.on(queue, concurrency=concurrency, timeout=timeout, stall_timeout=stall_timeout, shield=shield)
+            on(handler)
         self._included.append(tasks)
 
     def scheduled(
@@ -468,8 +468,7 @@ class Worker:
             InvalidTask, AccessDenied, TimerdError: as for `run`.
         """
         show_log()
-        exit_code = asyncio.run(run_until_signalled(self))
-        if exit_code:
+        if exit_code := asyncio.run(run_until_signalled(self)):
             sys.exit(exit_code)
 
 

@@ -11,7 +11,9 @@ from tests.cli.conftest import Terminal
 from tests.cli.healthy_answers import NOW, SECONDS, Info, healthy
 from tests.sdk.fake_server import FakeServer
 from timerd.commands.doctor import findings, lateness_quantile_ms
+from timerd.commands.doctor_cluster import backlog_findings, backlog_notes
 from timerd.v1 import operate_pb2
+from timerd.v1.overview_service_pb2 import GetOverviewResponse, QueueActivity
 
 
 def alone() -> operate_pb2.GetClusterResponse:
@@ -77,6 +79,26 @@ def test_each_ailment_is_found(ail: Callable[[Info], None], says: str) -> None:
     found = list(findings(info, NOW))
     assert len(found) == 1
     assert says in found[0]
+
+
+def test_what_waits_in_the_store_for_a_worker_is_found_by_its_queue() -> None:
+    queues = [
+        QueueActivity(namespace="default", queue="mails", has_backlog=True),
+        QueueActivity(namespace="shop", queue="bills", has_backlog=True),
+        QueueActivity(namespace="default", queue="worked", has_backlog=True, workers=1),
+        QueueActivity(namespace="default", queue="idle"),
+    ]
+    mails, bills = backlog_findings(GetOverviewResponse(queues=queues))
+    assert "Tasks of the queue mails came due and wait in the store" in mails
+    assert mails.endswith("start one, as with `timerd work mails`.")
+    assert "Tasks of the queue bills of the namespace shop came due" in bills
+    assert list(backlog_findings(None)) == []
+    found = alone()
+    assert list(backlog_notes(found, [])) == []
+    found.backlog_buckets = 3
+    [note] = backlog_notes(found, [])
+    assert note.startswith("3 buckets may hold tasks that came due and wait in the store")
+    assert list(backlog_notes(found, [mails])) == []
 
 
 def test_quantiles_are_the_bounds_of_their_classes() -> None:

@@ -44,6 +44,44 @@ async def test_what_is_due_without_a_worker_is_shown_as_due(server: Server, clie
     assert found.instances[0].oldest_due_ms == 60_000
 
 
+async def test_what_waits_in_the_store_for_a_worker_is_told_until_one_has_taken_it(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Ten minutes after its time a task without a worker leaves memory, and with it what is counted as due."""
+    await client.schedule_many("mails", [(b"", server.now + MINUTE)] * 7)
+    await client.schedule("later", b"", delay=60 * MINUTE)
+    await server.advance(minutes=5)
+    assert not queue_of(await client.overview(), "mails").has_backlog
+    await server.advance(minutes=15)
+    found = await client.overview()
+    mails = queue_of(found, "mails")
+    assert (mails.due, mails.has_backlog, queue_of(found, "later").has_backlog) == (0, True, False)
+    worker = await inbox.works("mails")
+    await server.advance(minutes=1)
+    assert len(inbox.got) == 7
+    assert not queue_of(await client.overview(), "mails").has_backlog
+    await worker.stop()
+    await server.advance(minutes=1)
+    found = await client.overview()
+    assert (queue_of(found, "mails").workers, queue_of(found, "mails").has_backlog) == (0, False)
+
+
+async def test_what_waits_in_the_store_is_looked_for_in_turn(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overview, "MOST_BACKLOGS_READ", 2)
+    names = [f"queue-{number}" for number in range(5)]
+    for name in names:
+        await client.schedule(name, b"", delay=1)
+    await server.advance(minutes=20)
+    told = []
+    for _ in range(3):
+        found = await client.overview()
+        told.append(sum(queue_of(found, name).has_backlog for name in names))
+        await server.advance(seconds=2)
+    assert told == [2, 4, 5]
+
+
 @pytest.mark.parametrize("early", [True, False], ids=["before-it-is-due", "when-it-is-due"])
 async def test_what_was_cancelled_or_moved_is_not_due_although_nobody_works_its_queue(
     server: Server, client: Client, early: bool

@@ -234,8 +234,8 @@ def test_what_cannot_be_a_handler_is_refused_at_once(handler: Any, sentence: str
 def test_a_queue_that_was_forgotten_is_told_at_once() -> None:
     """`@worker.on` without the queue would make the handler its name and register nothing."""
     worker: Any = Worker()
-    for forgotten in (worker.on, worker.on_batch):
-        with pytest.raises(InvalidTask, match="`queue` is text, not"):
+    for forgotten in (worker.on, worker.on_batch, worker.pool("p", slots=1).on):
+        with pytest.raises(InvalidTask, match=r"takes a queue: write `\.on(_batch)?\(\"mails\"\)`"):
             forgotten(nothing)
 
 

@@ -139,6 +139,24 @@ async def test_wrong_input_is_refused_before_anything_is_sent(
     assert server.timers.received == []
 
 
+@pytest.mark.parametrize(
+    ("word", "sentence"),
+    [
+        ("countdown", "unexpected keyword argument 'countdown'. Did you mean 'delay'?"),
+        ("eta", "unexpected keyword argument 'eta'. Did you mean 'at'?"),
+        ("prioritty", "unexpected keyword argument 'prioritty'"),
+    ],
+)
+async def test_a_word_that_is_none_is_told_before_what_is_missing(
+    client: Client, server: FakeServer, word: str, sentence: str
+) -> None:
+    """Who comes from Celery writes `countdown=3`: that no delay was given would be true, and of no use."""
+    with pytest.raises(TypeError) as told:
+        await client.schedule("q", b"x", **{word: 3})  # type: ignore[arg-type]
+    assert str(told.value).endswith(sentence)
+    assert server.timers.received == []
+
+
 async def test_a_payload_is_bytes_or_text(client: Client) -> None:
     with pytest.raises(InvalidTask, match="not dict"):
         await client.schedule("q", {"a": 1}, delay=1)  # type: ignore[arg-type]

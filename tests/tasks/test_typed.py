@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -17,7 +18,7 @@ from timerd.client import CallFailed, Client, InvalidTask, SyncClient, TaskOptio
 from timerd.sdk.working.handlers import name_of
 from timerd.tasks import Tasks
 from timerd.testing import Server
-from timerd.worker import Delivery
+from timerd.worker import Delivery, Worker
 
 HOUR = timedelta(hours=1)
 
@@ -180,6 +181,11 @@ async def test_wrong_arguments_are_refused_before_anything_is_stored(
         assert refused.value.field == field
     with pytest.raises(InvalidTask, match="Input should be a valid integer"):
         await remind.schedule_many([({"user": 1}, 1), ({"user": "x"}, 1)])
+    for no_pair in ({"user": 1}, (7, 1), 7):
+        with pytest.raises(InvalidTask, match="A call is a pair of the arguments by name and when, not"):
+            await remind.schedule_many([no_pair])  # type: ignore[list-item]
+    with pytest.raises(InvalidTask, match=r"keyword argument 'priority'\. Give priority as `options=TaskOptions"):
+        await remind.schedule(user=7, delay=1, priority=3)
     assert [task async for task in client.list()] == []
 
 
@@ -267,6 +273,27 @@ def test_what_cannot_be_a_typed_task_is_refused_where_it_is_written() -> None:
     ):
         with pytest.raises(InvalidTask, match=says):
             tasks.task("reminders")(function)
+
+
+def test_a_queue_that_was_forgotten_is_told_at_once() -> None:
+    """`@tasks.task` without the queue would make the function its name, register nothing, and leave None of it."""
+    tasks: Any = Tasks()
+
+    async def remind(user: int) -> None: ...
+
+    with pytest.raises(InvalidTask, match=r"The decorator `task` takes a queue: write `\.task\(\"mails\"\)`"):
+        tasks.task(remind)
+
+
+def test_a_worker_includes_registries_alone() -> None:
+    tasks, worker = Tasks(), Worker()
+
+    @tasks.task("reminders")
+    async def remind(user: int) -> None: ...
+
+    for no_registry in (remind, [tasks], "reminders"):
+        with pytest.raises(InvalidTask, match=r"is a registry, a `timerd.tasks.Tasks`, not \w+\. It includes all"):
+            worker.include(no_registry)  # type: ignore[arg-type]
 
 
 async def test_without_a_client_a_task_says_what_to_do() -> None:

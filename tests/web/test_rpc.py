@@ -106,7 +106,34 @@ WRONG = [
     (b"[" * 100_000, "nested too deeply"),
     (b"[]", "is no timerd.v1.ScheduleRequest in JSON"),
     (b'{"payload": "tea is ready"}', "payload holds bytes, which are written in base64"),
-    (b'{"items": 1}', 'no field named "items"'),
+    (b'{"items": 1}', "items is no field here: use namespace, requestId, template, payload"),
+    (b'{"request_Id": "a"}', "request_Id is no field here: the nearest is requestId."),
+    (b'{"template": {"queu": "m"}}', "template.queu is no field here: the nearest is queue."),
+    (b'{"template": "m"}', "template is 'm': write its fields in braces."),
+    (b'{"template": [1]}', "template is a list: write its fields in braces."),
+    (b'{"template": {"queue": 5}}', "template.queue is 5: write a text in quotes."),
+    (
+        b'{"template": {"priority": "high"}}',
+        "template.priority is 'high': write a whole number from 0 to 4,294,967,295.",
+    ),
+    (b'{"template": {"priority": -1}}', "template.priority is -1: write a whole number from 0 to"),
+    (b'{"template": {"priority": true}}', "template.priority is True: write a whole number from 0 to"),
+    (b'{"template": {"priority": 2.5}}', "template.priority is 2.5: write a whole number from 0 to"),
+    (b'{"template": {"labels": ["a"]}}', "template.labels is a list: write names and values in braces"),
+    (b'{"template": {"labels": {"to": 5}}}', "template.labels.to is 5: write a text in quotes."),
+    (
+        b'{"template": {"onConflict": "MERGE"}}',
+        "template.onConflict is 'MERGE': use CONFLICT_POLICY_UNSPECIFIED, CONFLICT_",
+    ),
+    (b'{"template": {"retry": {"multiplier": "twice"}}}', "template.retry.multiplier is 'twice': write a number."),
+    (b'{"payload": 5}', "payload is 5: write base64 in quotes."),
+    (b'{"delay": 3}', "delay is 3: write seconds with an s, as 3s or 0.250s."),
+    (b'{"delay": "3"}', "delay is '3': write seconds with an s, as 3s or 0.250s."),
+    (
+        b'{"fireTime": "tomorrow"}',
+        "fireTime is 'tomorrow': write an instant as 2030-01-01T09:00:00Z, or with an offset",
+    ),
+    (b'{"fireTime": "2031-01-01T00:00:00Z", "delay": "3s"}', "Both fireTime and delay are set: give one."),
     (b'{"key": "a", "key": "b"}', "a field stands there twice"),
     (b'{"delay": "soon"}', "delay"),
     (b'{"template": {"priority": 1e99}}', "priority"),
@@ -119,6 +146,20 @@ async def test_what_is_wrong_with_json_is_said(rig: Rig, body: bytes, says: str)
     answer = await rig.caller.rpc("TimerService/Schedule", body)
     assert (answer.status, answer.json["code"], answer.reason) == (400, "invalid_argument", "MALFORMED")
     assert says in answer.json["message"]
+
+
+async def test_the_mistake_in_json_is_looked_for_in_lists_and_in_all_kinds_of_fields(rig: Rig) -> None:
+    for body, says in (
+        (b'{"filter": {"states": "DEAD"}}', "filter.states is 'DEAD': write a list in brackets."),
+        (b'{"filter": {"states": ["DEAD"]}}', "filter.states[0] is 'DEAD': use TASK_STATE_UNSPECIFIED, TASK_STATE_"),
+        (b'{"pageSize": -1}', "pageSize is -1: write a whole number from"),
+        (b'{"includePayload": "yes"}', "includePayload is 'yes': write true or false."),
+    ):
+        answer = await rig.caller.rpc("TimerService/List", body)
+        assert (answer.status, answer.reason) == (400, "MALFORMED")
+        assert says in answer.json["message"]
+        [violation] = answer.json["details"][1]["debug"]["fieldViolations"]
+        assert says.startswith(f"{violation['field']} ")
 
 
 async def test_an_error_has_details_for_people_and_for_programs(rig: Rig) -> None:
@@ -134,7 +175,11 @@ async def test_what_is_no_unary_method_is_said(rig: Rig) -> None:
     for method in ("TimerService/Invented", "NoService/Get", "WorkService/Work", "TimerService/Session"):
         answer = await rig.caller.rpc(method, {})
         assert (answer.status, answer.json["code"]) == (501, "unimplemented")
-    assert (await rig.caller.ask("GET", "/timerd.v1.TimerService/Get")).status == 405
+    misspelt = await rig.caller.rpc("TimerService/Shedule", {})
+    assert "/timerd.v1.TimerService/Shedule: the nearest is Schedule, and GET /openapi.json" in misspelt.json["message"]
+    got = await rig.caller.ask("GET", "/timerd.v1.TimerService/Get")
+    assert (got.status, got.headers["Allow"]) == (405, "POST")
+    assert got.json["message"] == "/timerd.v1.TimerService/Get is not asked by GET, but by POST."
     assert (await rig.caller.ask("POST", "/timerd.peer.v1.InspectService/Inspect", b"{}")).status == 404
     health = await rig.caller.ask("POST", "/grpc.health.v1.Health/Check", b"{}")
     assert health.status == 404

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from tests.web.rig import JSON, UNARY, Answer, Rig, serving
 from timerd.client import TaskState
@@ -192,13 +193,16 @@ async def test_a_task_is_moved_and_cancelled_by_id_and_by_key(rig: Rig) -> None:
 
 
 async def test_a_path_that_is_none_and_a_verb_of_another_are_said_in_a_sentence(rig: Rig) -> None:
-    for path in ("/v1/task/abc", "/v1/", "/v1/queues/mails"):
+    for path in ("/v1/task/abc", "/v1/", "/v1/queues/mails", "/queues/mails/tasks", "/api"):
         unknown = await rig.caller.ask("GET", path)
         assert (unknown.status, unknown.json["code"], unknown.reason) == (404, "not_found", "PATH_UNKNOWN")
         assert path in unknown.json["message"]
     wrong = await rig.caller.ask("GET", "/v1/queues/mails/tasks?in=3s")
     assert (wrong.status, wrong.json["code"], wrong.headers["Allow"]) == (405, "unimplemented", "POST")
     assert wrong.json["message"] == "/v1/queues/mails/tasks is not asked by GET, but by POST."
+    assert (await rig.caller.ask("POST", "/metrics")).json[
+        "message"
+    ] == "/metrics is not asked by POST, but by GET, HEAD."
     assert (await rig.caller.ask("PUT", "/v1/tasks/abc")).headers["Allow"] == "DELETE, GET, HEAD, PATCH"
 
 
@@ -266,7 +270,8 @@ async def test_calls_that_wait_are_not_in_the_way_of_others(rig: Rig) -> None:
 WRONG = [
     ("POST", TEAS, b"x", {}, "It is not said when"),
     ("POST", f"{TEAS}?in=3", b"x", {}, "write it with a unit"),
-    ("POST", f"{TEAS}?in=-3s", b"x", {}, "write it with a unit"),
+    ("POST", f"{TEAS}?in=-3s", b"x", {}, "in is '-3s': a span is 0 or more"),
+    ("POST", f"{TEAS}?in=-3", b"x", {}, "write it with a unit"),
     ("POST", f"{TEAS}?in=999999999999999d", b"x", {}, "too long"),
     ("POST", f"{TEAS}?at=tomorrow", b"x", {}, "write an instant"),
     ("POST", f"{TEAS}?at=2031-01-01T09:00:00", b"x", {}, "write an instant"),
@@ -281,12 +286,27 @@ WRONG = [
     ("POST", f"{TEAS}?in=3s&in=4s", b"x", {}, "in stands twice in the query"),
     ("POST", f"{HOUR}&namespace=a&namespace=b", b"x", {}, "namespace stands twice in the query"),
     ("POST", f"{HOUR}&on_conflict=ignore", b"x", {}, "use reject, keep, replace"),
-    ("POST", HOUR, b"x", {"Timerd-Priority": "high"}, "write a whole number"),
+    ("POST", HOUR, b"x", {"Timerd-Priority": "high"}, "write a whole number from 0 to 10"),
+    ("POST", HOUR, b"x", {"Timerd-Priority": "11"}, "Timerd-Priority is '11': write a whole number from 0 to 10"),
+    (
+        "POST",
+        HOUR,
+        b"x",
+        {"Timerd-Prio": "3"},
+        "Timerd-Prio is no header of this route: use Idempotency-Key, Timerd-Key",
+    ),
+    ("POST", HOUR, b"x", {"Timerd-Label": "to=Ada"}, "Timerd-Label is no header of this route: use Idempotency-Key"),
+    ("POST", HOUR, b"x", {"Timerd-Key": ""}, "Timerd-Key is empty: give its text, or leave it out"),
+    ("POST", HOUR, b"x", {"Idempotency-Key": ""}, "Idempotency-Key is empty: give its text, or leave it out"),
+    ("POST", "/v1/queues/teas/call", b"x", {"Timerd-Prio": "3"}, "Timerd-Prio is no header of this route"),
     ("POST", "/v1/queues/no%20spaces/tasks?in=3s", b"x", {}, "is not allowed"),
     ("PATCH", "/v1/keys/tea", b"", {}, "It is not said when"),
     ("PATCH", "/v1/keys/tea", b'{"delay": "3s"}', JSON, "is no field here: use in, at"),
     ("PATCH", "/v1/keys/tea", b'{"in": 3}', JSON, "write it with a unit"),
-    ("POST", "/v1/queues/teas/receive?max=all", b"", {}, "write a whole number"),
+    ("POST", "/v1/queues/teas/receive?max=all", b"", {}, "write a whole number from 1 to 1,000"),
+    ("POST", "/v1/queues/teas/receive?max=0", b"", {}, "max is '0': write a whole number from 1 to 1,000"),
+    ("POST", "/v1/queues/teas/receive?max=1001", b"", {}, "max is '1001': write a whole number from 1 to 1,000"),
+    ("GET", "/v1/audit?max=-1", b"", {}, "max is '-1': write a whole number from 1 to 1,000"),
     ("POST", "/v1/queues/teas/receive?wait=61s", b"", {}, "use 0 to 60 s"),
     ("POST", "/v1/finish", b"ack_token=x", {"Content-Type": "text/plain"}, "The body is JSON: say so"),
     ("POST", "/v1/finish", b"[]", JSON, "no JSON in braces"),
@@ -297,6 +317,13 @@ WRONG = [
     ("POST", "/v1/finish", b'{"ack_token": "AAAA", "answer": "done"}', JSON, "is no field here"),
     ("POST", "/v1/finish", b'{"ack_tokens": "AAAA"}', JSON, "ack_tokens is a list"),
 ]
+
+
+async def test_a_header_that_stands_twice_is_refused(rig: Rig) -> None:
+    for name in ("Timerd-Key", "Timerd-Label-to", "Idempotency-Key"):
+        answer = await post(rig, HOUR, b"x", CIMultiDict([(name, "a"), (name, "b")]))
+        assert (answer.status, answer.reason) == (400, "REPEATED_HEADER")
+        assert "stands twice in the headers: give it once" in answer.json["message"]
 
 
 @pytest.mark.parametrize(("verb", "path", "body", "headers", "says"), WRONG)

@@ -112,12 +112,14 @@ async def test_what_is_too_much_is_counted(rig: Rig) -> None:
         await lines.one()
         await rig.server.advance(minutes=2)
         await lines.events(20)
-    assert sum(line["left_out"] for line in lines.got) == 90
+        while (left_out := sum(line["left_out"] for line in lines.got)) < 90:
+            await lines.one()
+    assert left_out == 90
 
 
 @pytest.mark.parametrize(
     ("query", "said"),
-    [("?max_per_second=2000", "at most 1,000"), ("?max_per_second=x", "whole number"), ("?queue=a b", "not allowed")],
+    [("?max_per_second=2000", "from 1 to 1,000"), ("?max_per_second=x", "whole number"), ("?queue=a b", "not allowed")],
 )
 async def test_what_cannot_be_watched_is_answered_as_any_call(rig: Rig, query: str, said: str) -> None:
     answer = await rig.caller.ask("GET", f"/v1/watch{query.replace(' ', '%20')}")

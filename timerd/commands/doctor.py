@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timerd.commands.call import CommandCall, showing
-from timerd.commands.doctor_cluster import cluster_findings, cluster_of, cluster_record, cluster_rows
+from timerd.commands.doctor_cluster import (
+    backlog_findings,
+    backlog_notes,
+    cluster_findings,
+    cluster_of,
+    cluster_record,
+    cluster_rows,
+    overview_of,
+)
 from timerd.commands.failures import CommandFailure
 from timerd.commands.times import iso_of, shown, shown_span
 from timerd.model.counted import counted
@@ -148,11 +156,13 @@ async def doctor(call: CommandCall) -> None:
     client = await call.connect()
     info = await client.server_info()
     found = await cluster_of(client)
-    wrong = [*findings(info, datetime.now(UTC)), *(cluster_findings(found) if found is not None else ())]
+    waiting = list(backlog_findings(await overview_of(client)))
+    of_cluster = cluster_findings(found) if found is not None else ()
+    wrong = [*findings(info, datetime.now(UTC)), *of_cluster, *waiting]
     call.out.details(record_of(info, wrong) | cluster_record(found), rows_of(info) | cluster_rows(found))
     for sentence in wrong:
         call.out.say(f"WRONG: {sentence}")
-    for sentence in info.notes:
+    for sentence in (*info.notes, *backlog_notes(found, waiting)):
         call.out.say(f"Note: {sentence}")
     if wrong:
         raise CommandFailure(f"{counted(len(wrong), 'thing', 'are')} wrong with {call.endpoint.server}.")

@@ -3,7 +3,7 @@ buckets that nobody finishes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from timerd.model.counted import counted
 if TYPE_CHECKING:
     from timerd.client import Client
     from timerd.v1.operate_pb2 import GetClusterResponse, Instance
+    from timerd.v1.overview_service_pb2 import GetOverviewResponse
 
 # As far as an engine's clock may be off before it stops firing (guarantee G4).
 _CLOCK_DIFFERENCE_MS = 100
@@ -29,6 +30,38 @@ async def cluster_of(client: Client) -> GetClusterResponse | None:
         if error.code != "UNIMPLEMENTED":
             raise
         return None
+
+
+async def overview_of(client: Client) -> GetOverviewResponse | None:
+    """As cluster_of."""
+    from timerd.client import TimerdError
+
+    try:
+        return await client.overview()
+    except TimerdError as error:
+        if error.code != "UNIMPLEMENTED":
+            raise
+        return None
+
+
+def backlog_findings(found: GetOverviewResponse | None) -> Iterator[str]:
+    """What came due without a worker is in memory for ten minutes, and found there; after that it is in the store."""
+    for queue in found.queues if found is not None else ():
+        if queue.has_backlog and not queue.workers:
+            place = "" if queue.namespace == "default" else f" of the namespace {queue.namespace}"
+            yield (
+                f"Tasks of the queue {queue.queue}{place} came due and wait in the store, for no worker of it is "
+                f"connected: start one, as with `timerd work {queue.queue}`."
+            )
+
+
+def backlog_notes(found: GetClusterResponse | None, named: Sequence[str]) -> Iterator[str]:
+    """Of a queue that was not used since the start the server knows no name; what was purged may be looked through."""
+    if found is not None and found.backlog_buckets and not named:
+        yield (
+            f"{counted(found.backlog_buckets, 'bucket')} may hold tasks that came due and wait in the store for a "
+            "worker of their queue: `timerd list` shows what waits."
+        )
 
 
 def cluster_findings(found: GetClusterResponse) -> Iterator[str]:

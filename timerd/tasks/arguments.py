@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
-from timerd.sdk.values import Delivery, invalid, unkept
+from timerd.sdk.values import Delivery, TaskOptions, invalid, unkept
 from timerd.sdk.working import name_of
 
 try:
@@ -88,7 +88,10 @@ class Arguments:
         try:
             given = self._signature.bind_partial(*positional, **named).arguments
         except TypeError as error:
-            raise invalid(f"{self._name}: {error}.", "arguments") from None
+            of_options = TaskOptions.__dataclass_fields__.keys() & named.keys() - self._signature.parameters.keys()
+            options = " and ".join(sorted(of_options))
+            instead = f" Give {options} as `options=TaskOptions(...)`." if options else ""
+            raise invalid(f"{self._name}: {error}.{instead}", "arguments") from None
         try:
             checked = self._adapter.validate_python(given)
         except ValidationError as error:

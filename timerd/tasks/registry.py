@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk.values import Delivery, TaskResult, invalid
-from timerd.sdk.values import name as checked_name
+from timerd.sdk.values import Delivery, TaskResult, invalid, queue_of_decorator
 from timerd.sdk.working import Handler, HandlerThreads, Reject, check_plain, finished
 from timerd.tasks.typed import CONTENT_TYPE, LABEL, Params, TypedTask, Value
 
@@ -82,12 +81,14 @@ class Tasks:
 
         Raises:
             InvalidTask: the function has a parameter without annotation, without a name, or with one that `schedule`
-                itself has; it is a generator function; or the queue has a task of this name.
+                itself has; it is a generator function; the queue has a task of this name; or no queue is named.
         """
+
+        queue = queue_of_decorator(queue, "task")
 
         def register(function: Callable[Params, Value]) -> TypedTask[Params, Value]:
             check_plain(function, queue)
-            made = TypedTask(self._given, function, checked_name(queue, "queue"), name or function.__name__)
+            made = TypedTask(self._given, function, queue, name or function.__name__)
             of_queue = self._queues.setdefault(made.queue, {})
             if made.name in of_queue:
                 raise invalid(f"The queue {queue!r} has a task {made.name!r} already: give this one a name.", "name")

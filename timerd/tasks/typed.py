@@ -126,7 +126,7 @@ class TypedTask(Generic[Params, Value]):
             InvalidTask: an argument is wrong: then none is stored. Or no client is bound.
             PartlyStored: as for `Client.schedule_many`.
         """
-        items = [self._item(arguments, when) for arguments, when in calls]
+        items = list(map(self._item, calls))
         return list(await self._client().schedule_many(self.queue, items, options=self._options(options)))
 
     def payload(self, *positional: object, **named: object) -> bytes:
@@ -141,8 +141,15 @@ class TypedTask(Generic[Params, Value]):
         """
         return self.arguments.to_json(positional, named)
 
-    def _item(self, arguments: Mapping[str, object], when: datetime | Span) -> Item:
-        payload = self.arguments.to_json((), arguments)
+    def _item(self, call: LaterCall) -> Item:
+        """Raises InvalidTask."""
+        try:
+            arguments, when = call
+            given = dict(arguments)
+        except (TypeError, ValueError):
+            wrong = f"A call is a pair of the arguments by name and when, not {call!r:.200}"
+            raise invalid(f'{wrong}: write `({{"user": 7}}, timedelta(hours=1))`.', "calls") from None
+        payload = self.arguments.to_json((), given)
         return Item(payload, at=when) if isinstance(when, datetime) else Item(payload, delay=when)
 
     def _options(self, given: TaskOptions | None) -> TaskOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from timerd.services.operating.audited_calls import MOST_PAGE
 from timerd.v1 import overview_service_pb2 as pb
 from timerd.web.front import HttpCall
 from timerd.web.plain import count_of, instant_of
@@ -17,7 +18,7 @@ async def _list(call: HttpCall) -> object:
         method=query.get("method", ""),
         start_time=instant_of(query["from"], "from") if "from" in query else None,
         end_time=instant_of(query["to"], "to") if "to" in query else None,
-        page_size=count_of(query.get("max", "0"), "max"),
+        page_size=count_of(query.get("max", "100"), "max", 1, MOST_PAGE),
         page_token=query.get("page_token", ""),
     )
     reply: pb.ListAuditedCallsResponse = await ask(call, "OverviewService/ListAuditedCalls", request)

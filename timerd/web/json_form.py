@@ -16,6 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from timerd.model.errors import Invalid
+from timerd.web.json_faults import first_fault
 from timerd.web.json_writing import tree_of
 
 # Some milliseconds of work.
@@ -47,7 +48,7 @@ def _write(message: Message) -> bytes:
 
 
 def _read(body: bytes, message: M) -> M:
-    name = message.DESCRIPTOR.full_name
+    name, tree = message.DESCRIPTOR.full_name, None
     try:
         tree = json.loads(body.decode(), object_pairs_hook=_once)
         if not isinstance(tree, dict):
@@ -56,7 +57,9 @@ def _read(body: bytes, message: M) -> M:
             raise ValueError(f"{field} holds bytes, which are written in base64")
         json_format.ParseDict(tree, message, max_recursion_depth=20)
     except Exception as error:  # noqa: BLE001 - what the readers raise of a stranger's text is known to nobody
-        raise Invalid(f"The body is no {name} in JSON: {_said(error)}.", "", "MALFORMED") from None
+        fault = first_fault(message.DESCRIPTOR, tree) if isinstance(tree, dict) else None
+        field, sentence = fault or ("", _said(error))
+        raise Invalid(f"The body is no {name} in JSON: {sentence}.", field, "MALFORMED") from None
     return message
 
 

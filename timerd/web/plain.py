@@ -89,6 +89,8 @@ def token_of(text: object) -> bytes:
 
 def span_of(text: object, field: str) -> Duration:
     """3s, 500ms, 1h30m. Raises Invalid."""
+    if isinstance(text, str) and _SPAN.fullmatch(text.removeprefix("-")) and text.startswith("-"):
+        raise Invalid(f"{field} is {_quoted(text)}: a span is 0 or more, as 0s, 3s or 1h30m.", field)
     if not isinstance(text, str) or not _SPAN.fullmatch(text):
         raise Invalid(f"{field} is {_quoted(text)}: write it with a unit, as 3s, 500ms, 1h30m or 2d.", field)
     total_ms = sum(float(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text))
@@ -112,11 +114,12 @@ def instant_of(text: object, field: str) -> Timestamp:
     return stamp
 
 
-def count_of(text: str, field: str) -> int:
+def count_of(text: str, field: str, least: int, most: int) -> int:
     """Raises Invalid."""
-    if not (text.isascii() and text.isdigit() and len(text) <= 9):
-        raise Invalid(f"{field} is {_quoted(text)}: write a whole number.", field)
-    return int(text)
+    count = int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else -1
+    if not least <= count <= most:
+        raise Invalid(f"{field} is {_quoted(text)}: write a whole number from {least:,} to {most:,}.", field)
+    return count
 
 
 def _quoted(text: object) -> str:

@@ -5,6 +5,8 @@ It knows no service: what it needs of a method is in the descriptors, so a new o
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from aiohttp import web
 from google.protobuf import descriptor_pool
 from google.protobuf.message import Message
@@ -50,10 +52,18 @@ async def _request(service: str, name: str, body: bytes) -> bytes:
     try:
         method = descriptor_pool.Default().FindMethodByName(f"{service}.{name}")
     except KeyError:
-        unknown = f"There is no method /{service}/{name}: see the .proto files for those."
-        raise CallFailure(StatusCode.UNIMPLEMENTED, unknown) from None
+        raise CallFailure(StatusCode.UNIMPLEMENTED, _no_method(service, name)) from None
     message: Message = GetMessageClass(method.input_type)()
     return (await read_json(body, message)).SerializeToString()
+
+
+def _no_method(service: str, name: str) -> str:
+    try:
+        methods = [each.name for each in descriptor_pool.Default().FindServiceByName(service).methods]
+    except KeyError:
+        methods = []
+    near = "".join(f"the nearest is {each}, and " for each in get_close_matches(name, methods, 1))
+    return f"There is no method /{service}/{name}: {near}GET /openapi.json lists those that there are."
 
 
 def _reply_too_large(reply: Message) -> Invalid:

@@ -9,6 +9,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from timerd.model.errors import Invalid
+from timerd.model.task import MAX_PRIORITY
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1.task_pb2 import CancelOutcome, ConflictPolicy, ItemOutcome, TaskTemplate
 from timerd.web.front import HttpCall
@@ -18,6 +19,10 @@ from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, pat
 LABEL = "timerd-label-"
 # What curl says of the body where nobody does.
 _OF_CURL = "application/x-www-form-urlencoded"
+_HEADERS = {
+    name.lower(): name
+    for name in ("Idempotency-Key", "Timerd-Key", "Timerd-Priority", "Timerd-Ordering-Key", "Timerd-Limit-Key")
+}
 _DUE = {"in": "how long from now, as 3s or 1h30m", "at": "when, as 2030-01-01T09:00:00Z"}
 _SPANS = {
     "expire_after": "for how long from its time on it is worth something, as 30s",
@@ -70,6 +75,7 @@ async def _call(call: HttpCall) -> object:
 
 def _template(call: HttpCall) -> TaskTemplate:
     headers = call.request.headers
+    _check_headers(call)
     labels = {name.lower()[len(LABEL) :]: value for name, value in headers.items() if name.lower().startswith(LABEL)}
     form, conflict = headers.get("Content-Type", ""), call.request.query.get("on_conflict", "reject")
     if conflict not in _CONFLICTS:
@@ -79,7 +85,7 @@ def _template(call: HttpCall) -> TaskTemplate:
         queue=path_text(call, "queue"),
         labels=labels,
         content_type="" if form.startswith(_OF_CURL) else form,
-        priority=count_of(headers.get("Timerd-Priority", "0"), "Timerd-Priority"),
+        priority=count_of(headers.get("Timerd-Priority", "0"), "Timerd-Priority", 0, MAX_PRIORITY),
         traceparent=headers.get("traceparent", ""),
         on_conflict=ConflictPolicy.Name(_CONFLICTS[conflict] if has_key else 0),
         ordering_key=headers.get("Timerd-Ordering-Key", ""),
@@ -89,6 +95,23 @@ def _template(call: HttpCall) -> TaskTemplate:
     for name in _SPANS.keys() & call.request.query.keys():
         getattr(template, name).CopyFrom(span_of(call.request.query[name], name))
     return template
+
+
+def _check_headers(call: HttpCall) -> None:
+    """Raises Invalid for one that is misspelt, stands twice or is empty: it would make another task than was meant."""
+    seen: set[str] = set()
+    for name, value in call.request.headers.items():
+        lower = name.lower()
+        if lower not in _HEADERS and not lower.startswith("timerd-"):
+            continue
+        if lower not in _HEADERS and not lower.startswith(LABEL):
+            allowed = ", ".join([*_HEADERS.values(), "Timerd-Label-NAME"])
+            raise Invalid(f"{name:.60} is no header of this route: use {allowed}.", name, "UNKNOWN_HEADER")
+        if lower in seen:
+            raise Invalid(f"{name} stands twice in the headers: give it once.", name, "REPEATED_HEADER")
+        if not value and lower in _HEADERS:
+            raise Invalid(f"{name} is empty: give its text, or leave it out.", name)
+        seen.add(lower)
 
 
 def _due(given: Mapping[str, Any]) -> Timestamp | Duration | None:
@@ -177,7 +200,7 @@ TASK_ROUTES = [
         "POST",
         "/v1/queues/{queue}/tasks",
         _schedule,
-        "Schedule a task. Headers: Idempotency-Key, Timerd-Key, Timerd-Priority, Timerd-Label-NAME.",
+        f"Schedule a task. Headers: {', '.join(_HEADERS.values())}, Timerd-Label-NAME.",
         {**_DUE, **_SPANS, **_ON_END, "on_conflict": "where the key is in use: reject, keep or replace"},
         "the payload, as it is",
     ),

@@ -1,4 +1,4 @@
-"""What is below /v1 and is no route: the sentence says what there is instead."""
+"""What is no route: the sentence says what there is instead."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from timerd.services.transport.local_calls import CallFailure
 from timerd.web.errors import response_of
 from timerd.web.front import HttpCall
 
-UNKNOWN_PATH = "/v1/{rest:.*}"
+UNKNOWN_PATH = "/{rest:.*}"
 MOST_CHARS = 200
 
 

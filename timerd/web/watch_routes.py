@@ -6,6 +6,7 @@ import json
 
 from google.protobuf.message import Message
 
+from timerd.services.operating.watching import MOST_PER_SECOND
 from timerd.v1 import watch_pb2 as pb
 from timerd.web.front import HttpCall
 from timerd.web.plain import count_of, plain
@@ -17,7 +18,7 @@ async def _watch(call: HttpCall) -> object:
     request = pb.WatchRequest(
         namespace=namespace_of(call),
         queue=query.get("queue", ""),
-        max_per_second=count_of(query.get("max_per_second", "0"), "max_per_second"),
+        max_per_second=count_of(query.get("max_per_second", "50"), "max_per_second", 1, MOST_PER_SECOND),
     )
     return await call.stream("/timerd.v1.TimerService/Watch", request.SerializeToString(), _line)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from timerd.model.errors import Invalid
+from timerd.services.work.poll_service import MAX_TASKS
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.task_pb2 import Progress
 from timerd.web.front import HttpCall
@@ -21,7 +22,7 @@ async def _receive(call: HttpCall) -> object:
     request = pb.ReceiveRequest(
         namespace=namespace_of(call),
         queue=path_text(call, "queue"),
-        max_tasks=count_of(query.get("max", "1"), "max"),
+        max_tasks=count_of(query.get("max", "1"), "max", 1, MAX_TASKS),
         wait=span_of(query.get("wait", "20s"), "wait"),
         lease=span_of(query.get("lease", "30s"), "lease"),
     )

@@ -80,8 +80,8 @@ class Singles(Link):
             Aborted: another call took the key at the same moment, or a later one has replaced it; try again.
         """
         self._open()
-        body, due = payload_bytes(payload), due_of(at, delay)
         template = template_of("schedule", queue, options, fields, on_conflict)
+        body, due = payload_bytes(payload), due_of(at, delay)
         if request_id is None:
             # A repeat is made in another trace, and would be another call by it.
             template = self._traced(template)

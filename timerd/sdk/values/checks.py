@@ -19,6 +19,15 @@ MAX_PRIORITY = 10
 # Above what any of them may have: an id has 59 characters, a key at most 256, and all labels together some thousands.
 _MAX_CHARS = 1024
 _MAX_LABELS_CHARS = 64 << 10
+# What Celery, Django, APScheduler and others call them.
+_MEANT = {
+    "eta": "at",
+    "run_after": "at",
+    "run_date": "at",
+    "when": "at",
+    "countdown": "delay",
+    "expires": "expire_after",
+}
 
 
 def invalid(sentence: str, field: str, reason: str = "INVALID") -> InvalidTask:
@@ -29,7 +38,8 @@ def check_keywords(call: str, given: Mapping[str, object], allowed: Set[str]) ->
     """Raises TypeError, as Python does where the keywords stand in the signature one by one."""
     if not given.keys() <= allowed:
         unknown = next(name for name in given if name not in allowed)
-        raise TypeError(f"{call}() got an unexpected keyword argument {unknown!r}")
+        meant = f". Did you mean {_MEANT[unknown]!r}?" if unknown in _MEANT else ""
+        raise TypeError(f"{call}() got an unexpected keyword argument {unknown!r}{meant}")
 
 
 def text(value: object, field: str, most_chars: int = _MAX_CHARS) -> str:
@@ -51,6 +61,20 @@ def name(value: object, field: str) -> str:
     if not given:
         raise invalid(f"`{field}` is empty: give its text.", field)
     return given
+
+
+def queue_of_decorator(value: object, decorator: str) -> str:
+    """Who comes from Celery writes the decorator bare: Python calls it with the function then."""
+    if callable(value):
+        raise invalid(f'The decorator `{decorator}` takes a queue: write `.{decorator}("mails")`.', "queue")
+    return name(value, "queue")
+
+
+def check_registry(value: object) -> None:
+    """Who comes from Celery includes a task, or the module that has it."""
+    if not callable(getattr(value, "handlers", None)):
+        wrong = f"`tasks` is a registry, a `timerd.tasks.Tasks`, not {type(value).__name__}."
+        raise invalid(f"{wrong} It includes all of its functions: `worker.include(tasks)`.", "tasks")
 
 
 def optional_name(value: object, field: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
-from timerd.sdk.values import Span, text
+from timerd.sdk.values import Span, queue_of_decorator
 from timerd.sdk.working.handlers import Handler
 from timerd.sdk.working.time_limits import CallSpans, spans_of
 
@@ -93,7 +93,7 @@ class Pool:
         Raises:
             InvalidTask, TimerdError: as for `Worker.on`.
         """
-        queue, spans = text(queue, "queue"), spans_of(timeout, stall_timeout)
+        queue, spans = queue_of_decorator(queue, "on"), spans_of(timeout, stall_timeout)
 
         def register(handler: AnyHandler) -> AnyHandler:
             self._register(handler, queue, self._shared, spans, isolation, shield=shield)

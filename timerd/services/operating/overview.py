@@ -16,6 +16,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from timerd.core.dispatch import LATENESS_BOUNDS_MS
 from timerd.model.errors import Invalid, StoreUnavailable, StoreUnknown
+from timerd.model.partition import scope_of
+from timerd.ports import Store
 from timerd.services.calls.fields import namespace_of, queue_of
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.engine import Engine
@@ -32,6 +34,8 @@ KEPT_MS = 1_000
 PENDING_KEPT_MS = 30_000
 # Of estimates, for one answer: those of many queues are read in turn. A queue costs as much as so many rows besides.
 MOST_ROWS_READ, A_QUEUE_IN_ROWS = 2_500, 50
+# Of queues without a worker, for one answer: each is a read of the store.
+MOST_BACKLOGS_READ = 10
 LOAD_KEPT_MS = 5_000
 # The control rows of all that is kept are read for it.
 LEDGER_KEPT_MS = 60_000
@@ -54,12 +58,14 @@ class Overview:
         self,
         activity: Activity,
         engine: Engine,
+        store: Store,
         membership: Membership,
         colleagues: Colleagues | None,
         now_ms: Callable[[], int],
     ) -> None:
         self._activity = activity
         self._engine = engine
+        self._store = store
         self._membership = membership
         self._colleagues = colleagues
         self._now_ms = now_ms
@@ -67,6 +73,8 @@ class Overview:
         self._overview: tuple[int, pb.GetOverviewResponse] | None = None
         # What is still to come of a queue, and when that was read.
         self._pending: dict[QueueName, tuple[int, int]] = {}
+        # Whether something of it lies in the store, and when that was read.
+        self._backlogs: dict[QueueName, tuple[bool, int]] = {}
         self._loads: dict[tuple[str, str, int, int], Loads] = {}
         self._ledger: tuple[int, Ledger] | None = None
 
@@ -89,6 +97,7 @@ class Overview:
         reports = [report for report in found.values() if report is not None]
         queues = merged(queue for report in reports for queue in report.queues)
         await self._add_pending(queues, now_ms)
+        await self._add_backlogs(queues, now_ms)
         for report in reports:
             del report.queues[:]
         return pb.GetOverviewResponse(
@@ -144,6 +153,22 @@ class Overview:
 
     def _read_ms(self, name: QueueName) -> int:
         known = self._pending.get(name)
+        return known[1] if known is not None else -PENDING_KEPT_MS
+
+    async def _add_backlogs(self, queues: Sequence[pb.QueueActivity], now_ms: int) -> None:
+        """What a worker takes is in memory, so only those without one are looked for. As _add_pending."""
+        idle = [queue for queue in queues if queue.namespace and not queue.workers]
+        asked = sorted(map(_name, idle), key=self._looked_ms)[:MOST_BACKLOGS_READ]
+        with suppress(StoreUnavailable, StoreUnknown):
+            for name in asked:
+                if not 0 <= now_ms - self._looked_ms(name) < PENDING_KEPT_MS:
+                    buckets = await self._store.catalogue(scope_of(*name), -(1 << 62), now_ms)
+                    self._backlogs[name] = any(not each.finished for each in buckets), now_ms
+        for queue in idle:
+            queue.has_backlog = self._backlogs.get(_name(queue), (False, 0))[0]
+
+    def _looked_ms(self, name: QueueName) -> int:
+        known = self._backlogs.get(name)
         return known[1] if known is not None else -PENDING_KEPT_MS
 
     # -- what is coming -------------------------------------------------------------------------------------------

@@ -124,14 +124,20 @@ function sentences(found, health) {
   const silent = (found.silent || []).map((name) => `The instance ${name} does not answer: its figures are missing here.`);
   const broken = sum(found.instances || [], "schedulesBroken");
   const stuck = (found.instances || []).filter((each) => each.canary && isLate(each.canary));
-  const idle = (found.queues || []).filter((queue) => number(queue.due) && !number(queue.workers));
+  const idle = (found.queues || []).filter((queue) => (number(queue.due) || queue.hasBacklog) && !number(queue.workers));
   return [
     ...silent,
     ...Object.values(health?.wrong || {}).flatMap((reasons) => Object.values(reasons)),
     ...(broken ? [`${counted(broken, "schedule")} cannot go on: see Schedules, state BROKEN.`] : []),
     ...stuck.map((each) => `No canary of ${each.name} has come through for ${span(number(each.canary.ageMs))}: it may not fire what callers give it.`),
-    ...idle.map((queue) => `The queue ${queue.queue} has no worker, and ${whole(queue.due)} due.`),
+    ...idle.map((queue) => `The queue ${queue.queue} has no worker, and ${waiting(queue)}.`),
   ];
+}
+
+/** What came due long ago lies in the store, where it is not counted. */
+function waiting(queue) {
+  if (!queue.hasBacklog) return `${whole(queue.due)} due`;
+  return number(queue.due) ? `${whole(queue.due)} due, beside what waits in the store` : "what came due before waits in the store";
 }
 
 /** A column for each bucket of five minutes, a row for each of its minutes. */
