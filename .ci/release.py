@@ -13,6 +13,7 @@ address of `--url`, or that of the remote `origin`, where it is one that a brows
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -93,8 +94,18 @@ def built(tree: Path, folder: Path) -> list[Path]:
 def interpreters(named: Sequence[str]) -> tuple[list[str], list[str]]:
     """Those that are here, and those that are not."""
     wanted = named or [f"python{version}" for version in PYTHONS]
-    here = [name for name in wanted if works(name)]
-    return here, [name for name in wanted if name not in here]
+    found = {name: next(filter(works, (name, *kept(name))), None) for name in wanted}
+    return [each for each in found.values() if each], [name for name, each in found.items() if not each]
+
+
+def kept(name: str) -> list[str]:
+    """Those of pyenv, which has all but the chosen one off the path; the newest first."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+
+    def version(path: Path) -> list[int]:
+        return [int(digits) for digits in re.findall(r"\d+", path.parent.parent.name)]
+
+    return [str(path) for path in sorted(root.glob(f"versions/*/bin/{name}"), key=version, reverse=True)]
 
 
 def works(python: str) -> bool:
