@@ -41,7 +41,11 @@ class ReleaseFailed(Exception):
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, timeout=PIP_S)
+    """Without what the caller's Python is told: a PYTHONPATH would have a checkout tried in the place of a wheel."""
+    told = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=told, capture_output=True, text=True, check=False, timeout=PIP_S
+    )
     if done.returncode:
         raise ReleaseFailed(f"`{' '.join(map(str, command))}` failed:\n{done.stdout}{done.stderr}")
     return done.stdout

@@ -177,6 +177,11 @@ def test_a_server_works_without_the_native_door_and_with_it(tmp_path: Path) -> N
     release.tried(sys.executable, client, server, tmp_path, native)
 
 
+def test_what_the_callers_python_is_told_reaches_no_fresh_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(release.ROOT))
+    assert release.run(sys.executable, "-c", "import os; print(os.environ.get('PYTHONPATH'))") == "None\n"
+
+
 def test_an_interpreter_that_is_not_here_is_named() -> None:
     assert release.interpreters([sys.executable, "python3.99"]) == ([sys.executable], ["python3.99"])
 
