@@ -13,6 +13,7 @@ address of `--url`, or that of the remote `origin`, where it is one that a brows
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -40,7 +41,11 @@ class ReleaseFailed(Exception):
 
 
 def run(*command: str | Path, cwd: Path | None = None) -> str:
-    done = subprocess.run(list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=False, timeout=PIP_S)
+    """Without what the caller's Python is told: a PYTHONPATH would have a checkout tried in the place of a wheel."""
+    told = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=told, capture_output=True, text=True, check=False, timeout=PIP_S
+    )
     if done.returncode:
         raise ReleaseFailed(f"`{' '.join(map(str, command))}` failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -93,8 +98,18 @@ def built(tree: Path, folder: Path) -> list[Path]:
 def interpreters(named: Sequence[str]) -> tuple[list[str], list[str]]:
     """Those that are here, and those that are not."""
     wanted = named or [f"python{version}" for version in PYTHONS]
-    here = [name for name in wanted if works(name)]
-    return here, [name for name in wanted if name not in here]
+    found = {name: next(filter(works, (name, *kept(name))), None) for name in wanted}
+    return [each for each in found.values() if each], [name for name, each in found.items() if not each]
+
+
+def kept(name: str) -> list[str]:
+    """Those of pyenv, which has all but the chosen one off the path; the newest first."""
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+
+    def version(path: Path) -> list[int]:
+        return [int(digits) for digits in re.findall(r"\d+", path.parent.parent.name)]
+
+    return [str(path) for path in sorted(root.glob(f"versions/*/bin/{name}"), key=version, reverse=True)]
 
 
 def works(python: str) -> bool:

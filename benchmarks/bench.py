@@ -106,13 +106,11 @@ class Bench:
         await child.ask("ready")
         return child
 
-    async def receiver(
-        self, server: Listening, loader: Loader, queue: str, *, batches: bool, compact: bool = False, holds: int = 0
-    ) -> Receiver:
-        """Returns when the server knows the worker."""
+    async def receiver(self, server: Listening, loader: Loader, queue: str, *, batches: bool, **how: int) -> Receiver:
+        """Returns when the server knows the worker. `how`: see the worker's own `start`."""
         before = (await loader.info())["workers"]
         child = await self.worker()
-        await child.ask("start", target=server.address, queue=queue, batches=batches, compact=compact, holds=holds)
+        await child.ask("start", target=server.address, queue=queue, batches=batches, **how)
         await loader.wait_for("the worker to connect", lambda info: info["workers"] > before)
         return Receiver(child)
 

@@ -41,15 +41,18 @@ class Receiver:
         self._first_ms = self._last_ms = 0.0
         self._gate = asyncio.Event()
 
-    async def start(self, target: str, queue: str, batches: bool, compact: bool = False, holds: int = 0) -> Answer:
-        """`compact`: only numbers are kept. `holds`: none ends, and so many are in hand."""
+    async def start(
+        self, target: str, queue: str, batches: bool, compact: bool = False, holds: int = 0, at_once: int = 0
+    ) -> Answer:
+        """`compact`: only numbers are kept. `holds`: none ends, and so many are in hand. `at_once`: handlers, if not a
+        thousand."""
         worker = Worker(target)
         if holds:
             worker.on(queue, concurrency=holds)(self._hold)
         elif batches:
             worker.on_batch(queue)(self._note if compact else self._on_batch)
         else:
-            worker.on(queue, concurrency=CALLS_AT_ONCE)(self._note_one if compact else self._on_task)
+            worker.on(queue, concurrency=at_once or CALLS_AT_ONCE)(self._note_one if compact else self._on_task)
         self._run(worker)
         return {}
 

@@ -177,8 +177,22 @@ def test_a_server_works_without_the_native_door_and_with_it(tmp_path: Path) -> N
     release.tried(sys.executable, client, server, tmp_path, native)
 
 
+def test_what_the_callers_python_is_told_reaches_no_fresh_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(release.ROOT))
+    assert release.run(sys.executable, "-c", "import os; print(os.environ.get('PYTHONPATH'))") == "None\n"
+
+
 def test_an_interpreter_that_is_not_here_is_named() -> None:
     assert release.interpreters([sys.executable, "python3.99"]) == ([sys.executable], ["python3.99"])
+
+
+def test_an_interpreter_that_pyenv_keeps_off_the_path_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version in ("3.98.9", "3.98.10"):
+        (tmp_path / f"versions/{version}/bin").mkdir(parents=True)
+        (tmp_path / f"versions/{version}/bin/python3.98").symlink_to(sys.executable)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    newest = str(tmp_path / "versions/3.98.10/bin/python3.98")
+    assert release.interpreters(["python3.98", "python3.99"]) == ([newest], ["python3.99"])
 
 
 def test_the_manifests_of_a_release_ask_for_its_image(tmp_path: Path) -> None:

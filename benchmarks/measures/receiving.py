@@ -1,7 +1,8 @@
 """Receive: 20,000 tasks due at one instant for one client that wants no stream, by gRPC and then by HTTP.
 
 The client asks for up to 100 tasks, each of them a plain message, finishes them with one call, and asks again. It makes
-one call after the other, so each figure has two ways there and back for a hundred tasks, and a commit.
+one call after the other, so each figure has two ways there and back for a hundred tasks, and a commit. *With an Extend*
+there are three ways: the leases of each hundred begin anew before they are finished.
 """
 
 from __future__ import annotations
@@ -32,8 +33,13 @@ async def run(bench: Bench) -> list[Figure]:
     loader, count = await bench.loader(server), bench.count(TASKS)
     async with Client(server.address) as client, aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session:
         by_grpc = await _taken(bench, server, loader, "plain", count, _by_grpc(client, "plain"))
+        extended = await _taken(bench, server, loader, "longer", count, _by_grpc(client, "longer", is_extended=True))
         by_http = await _taken(bench, server, loader, "http", count, _by_http(session, "http"))
-    return [*_figures("gRPC", count, *by_grpc), *_figures("HTTP", count, *by_http)]
+    return [
+        *_figures("gRPC", count, *by_grpc),
+        *_figures("gRPC with an Extend", count, *extended),
+        *_figures("HTTP", count, *by_http),
+    ]
 
 
 def _figures(way: str, count: int, span_s: float, cpu_s: float, twice: int) -> list[Figure]:
@@ -63,9 +69,11 @@ async def _taken(
     return span_s, server.cpu_s() - cpu_s, came - len(seen)
 
 
-def _by_grpc(client: Client, queue: str) -> Take:
+def _by_grpc(client: Client, queue: str, *, is_extended: bool = False) -> Take:
     async def take() -> Collection[str]:
         tasks = await client.receive(queue, max=AT_ONCE)
+        if is_extended:
+            none_lost("extended", len(tasks), len(tasks) - len(await client.extend(tasks)))
         await client.finish(tasks)
         return [each.delivery_id for each in tasks]
 
