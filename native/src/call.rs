@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::connection::Connected;
 use crate::exchange::Answer;
 use crate::headers::Plain;
-use crate::message::{Collected, collect};
+use crate::message::{Collected, collect, see_out};
 use crate::relay;
 use crate::reply::{refusal, write};
 
@@ -28,13 +28,17 @@ pub async fn serve(
     let most_bytes = connected.shared.settings.message_bytes;
     let collected = tokio::select! {
         collected = collect(request.body_mut(), most_bytes) => collected,
-        () = over(until) => return write(refusal(DEADLINE_EXCEEDED, "Deadline Exceeded"), respond),
+        () = over(until) => {
+            write(refusal(DEADLINE_EXCEEDED, "Deadline Exceeded"), respond);
+            return see_out(request.body_mut()).await;
+        }
     };
     match collected {
         Collected::Message(message) => {
             let answer = answered(plain, message, until, &mut respond, &connected).await;
             if let Some(answer) = answer {
                 write(answer, respond);
+                see_out(request.body_mut()).await;
             }
         }
         Collected::Odd(read) => relay::serve(request, read, respond, connected).await,

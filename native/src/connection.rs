@@ -18,9 +18,10 @@ use crate::door::{Phase, Shared};
 use crate::guard::Surely;
 use crate::headers::{bytes_of, plain};
 use crate::keepalive;
+use crate::message::see_out;
 use crate::relay::{self, Upstream};
 use crate::reply::{refusal, write};
-use crate::settings::{HANDSHAKE, HEADER_BYTES, REFUSED_HEADER_BYTES, Settings, TAKEN_BACK, UNREAD_CALLS};
+use crate::settings::{FRAME_BYTES, HANDSHAKE, HEADER_BYTES, REFUSED_HEADER_BYTES, Settings, TAKEN_BACK, UNREAD_CALLS};
 
 const RESOURCE_EXHAUSTED: u8 = 8;
 
@@ -70,7 +71,7 @@ pub async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Shared>, mut
     }
 }
 
-async fn speak<S>(stream: S, shown: Shown, until: Instant, shared: Arc<Shared>, mut phase: watch::Receiver<Phase>)
+pub async fn speak<S>(stream: S, shown: Shown, until: Instant, shared: Arc<Shared>, mut phase: watch::Receiver<Phase>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -105,13 +106,16 @@ fn settings_of(settings: &Settings) -> Builder {
         .initial_connection_window_size(settings.unread_bytes * UNREAD_CALLS)
         .max_concurrent_streams(settings.calls_per_connection)
         .max_header_list_size(HEADER_BYTES)
-        .max_pending_accept_reset_streams(TAKEN_BACK);
+        .max_pending_accept_reset_streams(TAKEN_BACK)
+        .data_frame_budget(FRAME_BYTES);
     builder
 }
 
-fn begin(request: Request<RecvStream>, respond: SendResponse<Bytes>, connected: &Arc<Connected>) {
+fn begin(mut request: Request<RecvStream>, respond: SendResponse<Bytes>, connected: &Arc<Connected>) {
     if bytes_of(&request) > REFUSED_HEADER_BYTES {
-        return write(refusal(RESOURCE_EXHAUSTED, "The headers of the call are longer than 16 KiB."), respond);
+        write(refusal(RESOURCE_EXHAUSTED, "The headers of the call are longer than 16 KiB."), respond);
+        tokio::spawn(Surely::new(async move { see_out(request.body_mut()).await }));
+        return;
     }
     let connected = Arc::clone(connected);
     match plain(&request, &connected.shared.settings) {
@@ -130,6 +134,52 @@ fn named(peer: SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use crate::frames::{
+        self, DATA, END_HEADERS, END_STREAM, HEADERS, PASSED, PLAIN, SETTINGS, call, frame, preface, shared,
+    };
+
+    /// The calls that have come when all that the caller wrote was read. It fails if the caller was cut off.
+    async fn calls_of(written: &[u8], until: usize) -> usize {
+        let (shared, listener) = shared();
+        let behind = tokio::spawn(async move {
+            let stream = listener.accept().await.unwrap().0;
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            let mut held = Vec::new();
+            while let Some(Ok(call)) = connection.accept().await {
+                held.push(call);
+            }
+        });
+        let (mut near, far) = duplex(written.len());
+        let (_phase, phase) = watch::channel(Phase::Open);
+        let shown = Shown { peer: "test".into(), names: None };
+        let mut served = tokio::spawn(speak(far, shown, Instant::now() + HANDSHAKE, Arc::clone(&shared), phase));
+        near.write_all(&preface()).await.unwrap();
+        // The windows of the door are in force when its settings were acknowledged.
+        near.read_u8().await.unwrap();
+        near.write_all(&frame(SETTINGS, END_STREAM, 0, &[])).await.unwrap();
+        near.write_all(written).await.unwrap();
+        let mut come = 0;
+        while come < until {
+            tokio::select! {
+                ended = &mut served => panic!("the connection is over: {ended:?}"),
+                () = tokio::task::yield_now() => come += shared.exchange.take(until).calls.len(),
+            }
+        }
+        behind.abort();
+        let _ = std::fs::remove_file(&shared.settings.upstream);
+        come
+    }
+
+    #[tokio::test]
+    async fn who_sends_small_messages_that_nobody_reads_is_held_back_and_not_cut_off() {
+        let small = frame(DATA, 0, 1, &[7; 40]);
+        let head = frame(HEADERS, END_HEADERS, 1, &frames::headers(PASSED, &[]));
+        let stream = [head, small.repeat((512 << 10) / 40)].concat();
+        assert_eq!(calls_of(&[stream, call(3, PLAIN, b"message")].concat(), 1).await, 1);
+    }
 
     #[test]
     fn peers_are_named_as_grpcio_names_them() {

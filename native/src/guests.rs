@@ -25,6 +25,11 @@ impl Guests {
     pub fn get(&self, number: u64) -> Option<Arc<Shown>> {
         locked(&self.0).1.get(&number).cloned()
     }
+
+    #[cfg(test)]
+    pub fn count(&self) -> usize {
+        locked(&self.0).1.len()
+    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use h2::RecvStream;
 use http::{HeaderMap, HeaderName, Method, Request, header};
 
 use crate::settings::{PLAIN_HEADER_BYTES, Settings};
@@ -28,10 +27,12 @@ pub fn bytes_of<B>(request: &Request<B>) -> usize {
     request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 32).sum::<usize>() + pseudo
 }
 
-pub fn plain(request: &Request<RecvStream>, settings: &Settings) -> Option<Plain> {
-    let method = *settings.methods.get(request.uri().path())?;
+pub fn plain<B>(request: &Request<B>, settings: &Settings) -> Option<Plain> {
+    // With what follows a question mark: grpcio knows no method of that name.
+    let path = request.uri().path_and_query()?.as_str();
+    let method = *settings.methods.get(path)?;
     let headers = request.headers();
-    if request.method() != Method::POST || !has_plain_body(headers) || bytes_of(request) > PLAIN_HEADER_BYTES {
+    if !has_plain_head(request) || !has_plain_body(headers) || bytes_of(request) > PLAIN_HEADER_BYTES {
         return None;
     }
     let timeout = match headers.get("grpc-timeout") {
@@ -39,6 +40,14 @@ pub fn plain(request: &Request<RecvStream>, settings: &Settings) -> Option<Plain
         None => None,
     };
     Some(Plain { method, timeout, metadata: metadata_of(headers)? })
+}
+
+/// What grpcio refuses a call for, if it is missing or another one.
+fn has_plain_head<B>(request: &Request<B>) -> bool {
+    let uri = request.uri();
+    let is_http = matches!(uri.scheme_str(), Some("http" | "https")) && uri.authority().is_some();
+    let te = request.headers().get(header::TE).map(http::HeaderValue::as_bytes);
+    request.method() == Method::POST && is_http && te == Some(b"trailers")
 }
 
 fn has_plain_body(headers: &HeaderMap) -> bool {
@@ -50,11 +59,17 @@ fn has_plain_body(headers: &HeaderMap) -> bool {
 /// None: what is there has to be judged by grpcio.
 fn metadata_of(headers: &HeaderMap) -> Option<Vec<u8>> {
     let mut text = Vec::new();
+    let mut said = [false; OF_TRANSPORT.len()];
     for (name, value) in headers {
-        if !value.as_bytes().iter().all(|byte| (0x20..0x7f).contains(byte)) {
+        if !is_text(name, value.as_bytes()) {
             return None;
         }
-        if !is_of_transport(name) {
+        if let Some(place) = OF_TRANSPORT.iter().position(|own| own == name) {
+            // Which of two is in force is not for the door to say.
+            if std::mem::replace(&mut said[place], true) {
+                return None;
+            }
+        } else {
             text.extend_from_slice(name.as_str().as_bytes());
             text.push(b':');
             text.extend_from_slice(value.as_bytes());
@@ -64,9 +79,25 @@ fn metadata_of(headers: &HeaderMap) -> Option<Vec<u8>> {
     Some(text)
 }
 
-fn is_of_transport(name: &HeaderName) -> bool {
-    let own = ["te", "content-type", "grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "host"];
-    own.contains(&name.as_str())
+const OF_TRANSPORT: [&str; 6] = ["te", "content-type", "grpc-timeout", "grpc-encoding", "grpc-accept-encoding", "host"];
+
+fn is_text(name: &HeaderName, value: &[u8]) -> bool {
+    let is_shown = value.iter().all(|byte| (0x20..0x7f).contains(byte));
+    is_shown && (!name.as_str().ends_with("-bin") || is_base64(value))
+}
+
+/// With or without the signs that fill it up. Bits that are left over are zero, or grpcio refuses it; and a comma, by
+/// which others join several, it refuses too.
+fn is_base64(value: &[u8]) -> bool {
+    let filled = value.iter().rev().take(2).take_while(|byte| **byte == b'=').count();
+    let digits = &value[..value.len() - filled];
+    let is_end = match (digits.len() % 4, digits.last()) {
+        (0, _) => filled == 0,
+        (2, Some(last)) => b"AQgw".contains(last),
+        (3, Some(last)) => filled < 2 && b"AEIMQUYcgkosw048".contains(last),
+        _ => false,
+    };
+    is_end && digits.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
 }
 
 /// At most eight digits and a unit.
@@ -116,6 +147,59 @@ mod tests {
         headers.append("x-one", "a".parse().unwrap());
         headers.append("x-one", "b: c".parse().unwrap());
         assert_eq!(metadata_of(&headers).unwrap(), b"x-one:a\nx-one:b: c\n");
+    }
+
+    fn settings() -> Settings {
+        let methods = [("/a/B".to_string(), 7)].into();
+        Settings { methods, ..Settings::for_tests("") }
+    }
+
+    fn request() -> http::request::Builder {
+        Request::post("http://localhost/a/B").header("te", "trailers").header("content-type", "application/grpc")
+    }
+
+    fn is_plain(request: http::request::Builder) -> bool {
+        plain(&request.body(()).unwrap(), &settings()).is_some()
+    }
+
+    #[test]
+    fn a_call_as_clients_make_it_is_plain() {
+        assert!(is_plain(request().header("grpc-timeout", "1S").header("x-one-bin", "QUI=")));
+        assert!(is_plain(request().uri("https://localhost/a/B").header("grpc-encoding", "identity")));
+        assert_eq!(plain(&request().body(()).unwrap(), &settings()).unwrap().method, 7);
+    }
+
+    #[test]
+    fn what_grpcio_refuses_or_reads_in_another_way_is_left_to_it() {
+        assert!(
+            !is_plain(request().uri("http://localhost/a/B?c")) && !is_plain(request().uri("http://localhost/a/B?"))
+        );
+        assert!(!is_plain(request().uri("ftp://localhost/a/B")) && !is_plain(request().uri("/a/B")));
+        assert!(!is_plain(request().method("PUT")));
+        assert!(!is_plain(Request::post("http://localhost/a/B").header("content-type", "application/grpc")));
+    }
+
+    #[test]
+    fn what_is_said_twice_is_left_to_grpcio() {
+        for name in OF_TRANSPORT {
+            let mut headers = HeaderMap::new();
+            headers.append(name, "1S".parse().unwrap());
+            assert!(metadata_of(&headers).is_some());
+            headers.append(name, "2S".parse().unwrap());
+            assert_eq!(metadata_of(&headers), None);
+        }
+    }
+
+    #[test]
+    fn binary_headers_are_base64() {
+        for value in ["", "QQ", "QQ=", "QQ==", "QUI", "QUI=", "QUJD", "+/+/"] {
+            assert!(is_base64(value.as_bytes()), "{value}");
+        }
+        for value in ["Q", "QR", "QUJ", "Q===", "====", "QUJD=", "QU=D", "QUI,QQ", "!!!!", "QQ ", "-_-_"] {
+            assert!(!is_base64(value.as_bytes()), "{value}");
+        }
+        assert!(is_text(&"x-bin".parse().unwrap(), b"QQ") && !is_text(&"x-bin".parse().unwrap(), b"!"));
+        assert!(is_text(&"x-one".parse().unwrap(), b"!"));
     }
 
     proptest! {

@@ -6,6 +6,10 @@ mod certificate;
 mod connection;
 mod door;
 mod exchange;
+#[cfg(test)]
+mod frames;
+#[cfg(test)]
+mod fuzz;
 mod guard;
 mod guests;
 mod headers;

@@ -2,6 +2,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use h2::RecvStream;
+use tokio::time::timeout;
+
+use crate::settings::PARTING;
 
 /// One byte says whether it is compressed, four how long it is.
 pub const PREFIX_BYTES: usize = 5;
@@ -33,6 +36,18 @@ pub async fn collect(body: &mut RecvStream, most_bytes: usize) -> Collected {
             None => return Collected::Odd(held.all()),
         }
     }
+}
+
+/// Waits until the caller of a call that is answered has said all. Who is cut off in the middle has the rest on its way
+/// already, and so many such frames in the life of a connection are taken for an attack: it would end.
+pub async fn see_out(body: &mut RecvStream) {
+    let rest = async {
+        while let Some(Ok(part)) = body.data().await {
+            let _ = body.flow_control().release_capacity(part.len());
+        }
+        let _ = body.trailers().await;
+    };
+    let _ = timeout(PARTING, rest).await;
 }
 
 enum Judged {

@@ -11,16 +11,20 @@ use bytes::Bytes;
 use h2::client::{Builder, SendRequest};
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Request, Response};
+use http::header::{HOST, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::uri::{Authority, Scheme};
+use http::{HeaderMap, Request, Response, Uri};
 use tokio::net::UnixStream;
 use tokio::sync::Mutex;
 
 use crate::connection::Connected;
 use crate::guard::Surely;
+use crate::message::see_out;
 use crate::reply::{refusal, write};
-use crate::settings::{HEADER_BYTES, Settings, UNREAD_CALLS};
+use crate::settings::{FRAME_BYTES, HEADER_BYTES, Settings, UNREAD_CALLS};
 
+const UNKNOWN: u8 = 2;
 const UNAVAILABLE: u8 = 14;
 /// Says by which connection a call came (`passed_on.py`). What its caller writes there is not passed on.
 const CONNECTION: HeaderName = HeaderName::from_static("timerd-connection");
@@ -53,7 +57,10 @@ async fn connect(settings: &Settings) -> Option<SendRequest<Bytes>> {
         .enable_push(false)
         .initial_window_size(settings.unread_bytes)
         .initial_connection_window_size(settings.unread_bytes * UNREAD_CALLS)
-        .max_header_list_size(HEADER_BYTES);
+        .max_header_list_size(HEADER_BYTES)
+        .data_frame_budget(FRAME_BYTES)
+        // grpcio attacks nobody: what it still says in calls that were taken back has no end in number.
+        .max_local_error_reset_streams(None);
     let (sender, connection) = builder.handshake(stream).await.ok()?;
     tokio::spawn(Surely::new(async {
         // Its calls hear how it ended.
@@ -63,33 +70,46 @@ async fn connect(settings: &Settings) -> Option<SendRequest<Bytes>> {
 }
 
 /// `read`: what was read of the body already.
-pub async fn serve(
-    mut request: Request<RecvStream>,
-    read: Bytes,
-    respond: SendResponse<Bytes>,
-    connected: Arc<Connected>,
-) {
+pub async fn serve(request: Request<RecvStream>, read: Bytes, respond: SendResponse<Bytes>, connected: Arc<Connected>) {
     connected.shared.exchange.figures.relayed.fetch_add(1, Ordering::Relaxed);
-    let Some(sender) = connected.upstream.ready(&connected.shared.settings).await else {
-        return write(refusal(UNAVAILABLE, "The server is going away: repeat the call."), respond);
-    };
-    request.headers_mut().insert(CONNECTION, HeaderValue::from(connected.number));
-    pass(request, read, respond, sender).await;
+    let (head, mut body) = request.into_parts();
+    match passed_head(head, connected.number) {
+        None => write(refusal(UNKNOWN, "Missing :authority header"), respond),
+        Some(head) => match connected.upstream.ready(&connected.shared.settings).await {
+            None => write(refusal(UNAVAILABLE, "The server is going away: repeat the call."), respond),
+            Some(sender) => pass(Request::from_parts(head, ()), &mut body, read, respond, sender).await,
+        },
+    }
+    see_out(&mut body).await;
+}
+
+/// With the number of its connection; and with its host as the authority, where only that is there, as grpcio takes it.
+/// None: it has neither, which HTTP/2 on the way could not carry.
+fn passed_head(mut head: Parts, connection: u64) -> Option<Parts> {
+    head.headers.insert(CONNECTION, HeaderValue::from(connection));
+    if head.uri.authority().is_none() {
+        let host = head.headers.remove(HOST)?;
+        let mut uri = head.uri.into_parts();
+        uri.scheme = Some(Scheme::HTTP);
+        uri.authority = Some(Authority::try_from(host.as_bytes()).ok()?);
+        head.uri = Uri::from_parts(uri).ok()?;
+    }
+    Some(head)
 }
 
 async fn pass(
-    request: Request<RecvStream>,
+    request: Request<()>,
+    body: &mut RecvStream,
     read: Bytes,
     mut respond: SendResponse<Bytes>,
     mut sender: SendRequest<Bytes>,
 ) {
-    let (head, mut body) = request.into_parts();
     let is_over = read.is_empty() && body.is_end_stream();
-    let Ok((response, mut up)) = sender.send_request(Request::from_parts(head, ()), is_over) else {
+    let Ok((response, mut up)) = sender.send_request(request, is_over) else {
         return write(refusal(UNAVAILABLE, "The server did not take the call: repeat it."), respond);
     };
     let asking = async {
-        if !is_over && ask(read, &mut body, &mut up).await.is_err() {
+        if !is_over && ask(read, body, &mut up).await.is_err() {
             up.send_reset(Reason::CANCEL);
         }
         // It is over when its answer is.

@@ -23,6 +23,22 @@ pub struct Settings {
     pub tls: Option<Tls>,
 }
 
+#[cfg(test)]
+impl Settings {
+    pub fn for_tests(upstream: impl Into<PathBuf>) -> Self {
+        Self {
+            methods: HashMap::new(),
+            upstream: upstream.into(),
+            calls_per_connection: 2_000,
+            message_bytes: 1 << 20,
+            unread_bytes: 512 << 10,
+            ping_every: Duration::from_secs(60),
+            ping_timeout: Duration::from_secs(60),
+            tls: None,
+        }
+    }
+}
+
 /// Of one connection, what its sender may have sent and nobody has read: some calls at their limit.
 pub const UNREAD_CALLS: u32 = 8;
 /// What HTTP/2 itself takes: more than grpcio does, so that a refusal has a status of gRPC.
@@ -36,3 +52,9 @@ pub const CONNECTIONS: usize = 20_000;
 pub const HANDSHAKE: Duration = Duration::from_secs(20);
 /// Calls that were taken back before anybody looked at them: a client may do so with all that it has.
 pub const TAKEN_BACK: usize = 4_096;
+/// Of one connection, what frames that nobody has read may cost beyond what is in them: 256 bytes each, without their
+/// own. Senders of messages of some 30 bytes are held back by the windows before that; who sends smaller ones and does
+/// not stop is cut off.
+pub const FRAME_BYTES: usize = 32 << 20;
+/// After its answer a call waits so long for its caller to end it too.
+pub const PARTING: Duration = Duration::from_secs(5);

@@ -235,7 +235,7 @@ async def test_what_is_given_up_is_cancelled_and_said() -> None:
 
 
 def test_headers_are_shown_as_grpcio_shows_them() -> None:
-    headers = b"user-agent:grpc-go/1.76.0\nx-one:a: b\nx-two-bin:AAEC,/w\nx-two-bin:!\n"
+    headers = b"user-agent:grpc-go/1.76.0\nx-one:a: b\nx-two-bin:AAEC\nx-two-bin:/w\nx-two-bin:\n"
     assert list(metadata_of(headers)) == [
         ("user-agent", "grpc-go/1.76.0"),
         ("x-one", "a: b"),
