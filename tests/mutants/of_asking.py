@@ -58,6 +58,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="mark-told-to-nobody",
+        guarantee="G7",
+        file="timerd/services/engine/engine.py",
+        old="await drive(tell_mark(here), self._procedures) if is_in_hand is not None else Cancelled.PENDING\n",
+        new="None if is_in_hand is not None else Cancelled.PENDING\n",
+        breaks="a task fires that Get has said to be cancelled, for whoever marked it died before its holder was asked",
+        tests=("tests/cluster/test_get_marked.py",),
+    ),
+    Mutant(
         name="holder-elsewhere-not-asked",
         guarantee="G7",
         file="timerd/services/peers/remote_holders.py",
