@@ -58,6 +58,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="mark-told-to-nobody",
+        guarantee="G7",
+        file="timerd/services/engine/engine.py",
+        old="        told = await drive(tell_mark(here), self._procedures)\n",
+        new="        told = None\n",
+        breaks="a task fires that Get has said to be cancelled, for whoever marked it died before its holder was asked",
+        tests=("tests/cluster/test_get_marked.py::test_what_is_said_to_be_cancelled_is_not_delivered_after_that",),
+    ),
+    Mutant(
         name="holder-elsewhere-not-asked",
         guarantee="G7",
         file="timerd/services/peers/remote_holders.py",

@@ -1,6 +1,6 @@
 """The procedures of the protocol: what callers and holders do at the store, in which order."""
 
-from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, set_for_all_tries
+from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, set_for_all_tries, tell_mark
 from timerd.core.protocol.cancel_many import end_many
 from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried, insert_repeated
 from timerd.core.protocol.joined_procedures import RunningProcedure, joined, side_by_side
@@ -160,6 +160,7 @@ __all__ = [
     "resolve_once",
     "tasks_of_ends",
     "tell_end",
+    "tell_mark",
     "waits_for",
     "relocated_rows",
     "was_lost",

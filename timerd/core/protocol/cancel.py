@@ -13,7 +13,7 @@ from enum import Enum
 from hashlib import blake2b
 
 from timerd.core.partition import Asked
-from timerd.core.protocol.lookup import Located, home_of, locate, unwritten
+from timerd.core.protocol.lookup import ENDS, Located, home_of, locate, unwritten
 from timerd.core.protocol.procedures import (
     AskInHand,
     AskToEnd,
@@ -126,6 +126,16 @@ def end_task(
             said = yield from _said_by_all_tries(task, again, request, said, now_ms)
             return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
+
+
+def tell_mark(here: Located) -> Procedure[Cancelled | Outcome | None]:
+    """Of a task of which only a mark says that a call has ended it: whoever wrote that may have died before the holder
+    was asked, who would send it. It goes by the mark from now on. PENDING: it does not answer. None: there is none."""
+    mark = next((mark for mark in here.marks if mark.key == here.place.key and mark.kind in ENDS), None)
+    outcome = outcome_of(mark) if mark is not None else None
+    if mark is None or outcome is None or outcome is Outcome.EXPIRED or here.ending.outcome is not None:
+        return None
+    return (yield from _ask(here, outcome, mark.value, _Try(outcome, mark.value, mine=False, is_repeat=True)))
 
 
 def _located(task: TaskId, outcome: Outcome, now_ms: int) -> Procedure[Located]:

@@ -27,6 +27,7 @@ from timerd.core.protocol import (
     resolve,
     resolve_once,
     stored_among,
+    tell_mark,
 )
 from timerd.core.taken import QueueKey
 from timerd.model.errors import CorruptRow, NotFound, NotStored, StoreUnknown, Unavailable
@@ -428,8 +429,8 @@ class Engine:
 
     async def _look_whether_in_hand(self, task: TaskId, *, durable: bool = False) -> tuple[Located, bool]:
         """With whether a worker has the task. A cancel that only a mark tells of may have come when one had it, who may
-        have ended it since the records were read: its holder has to say so, then they are read again. So is it with an
-        expiry."""
+        have ended it since the records were read: its holder has to say so, and hears of the mark, then they are read
+        again. So is it with an expiry."""
         here = await self._look_up(task, durable=durable)
         is_in_hand = await self._is_in_hand(here, here.rows) if here.rows is not None else False
         is_open = marked_as(here) not in (State.CANCELLED, State.PURGED) and not self._expired.has(here)
@@ -437,7 +438,10 @@ class Engine:
             return here, is_in_hand is True
         if is_in_hand is None:
             raise silent()
-        return await self._look_up(task, durable=durable), False
+        told = await drive(tell_mark(here), self._procedures)
+        if told is Cancelled.PENDING:
+            raise silent()
+        return await self._look_up(task, durable=durable), told is Cancelled.IN_FLIGHT
 
     async def _forgotten(self, tasks: Sequence[TaskId], now_ms: int) -> set[TaskId]:
         """Of tasks whose rows are gone."""
