@@ -129,8 +129,8 @@ def end_task(
 
 
 def tell_mark(here: Located) -> Procedure[Cancelled | Outcome | None]:
-    """Of a task of which only a mark says that a call has ended it: whoever wrote that may have died before the holder
-    was asked, who would send it. It goes by the mark from now on. PENDING: it does not answer. None: there is none."""
+    """Of a task of which only a mark says that a call has ended it: the caller may have died before the holder was
+    asked, who would send it. It goes by the mark from now on. PENDING: it does not answer. None: there is none."""
     mark = next((mark for mark in here.marks if mark.key == here.place.key and mark.kind in ENDS), None)
     outcome = outcome_of(mark) if mark is not None else None
     if mark is None or outcome is None or outcome is Outcome.EXPIRED or here.ending.outcome is not None:
