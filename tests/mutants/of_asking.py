@@ -63,7 +63,7 @@ MUTANTS = (
         file="timerd/services/engine/engine.py",
         old="        told = await drive(tell_mark(here), self._procedures)\n",
         new="        told = None\n",
-        breaks="a task fires that Get has said to be cancelled, for the caller that marked it died before its holder was asked",
+        breaks="a task fires that Get has said to be cancelled, for its caller died before the holder was asked",
         tests=("tests/cluster/test_get_marked.py::test_what_is_said_to_be_cancelled_is_not_delivered_after_that",),
     ),
     Mutant(
