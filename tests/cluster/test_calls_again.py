@@ -208,5 +208,8 @@ async def test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said(
             await raw.open(Open(resume=tokens, lease_ms=30_000))
             assert await cluster.client(again).cancel(task.id, request_id="r") is said
             await raw.settle(SETTLE_ACTION_ACK, tokens)
-            assert bool((await raw.confirmed()).refused) is (said is CancelOutcome.CANCELLED)
+            while (response := await raw.next()).WhichOneof("response") == "interrupt":
+                assert response.interrupt.ack_tokens == tokens
+            assert response.WhichOneof("response") == "confirmed"
+            assert bool(response.confirmed.refused) is (said is CancelOutcome.CANCELLED)
             assert await cluster.client(again).cancel(task.id, request_id="r") is said

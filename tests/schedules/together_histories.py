@@ -19,6 +19,7 @@ from timerd.adapters.memory import MemoryStore
 from timerd.core.protocol import (
     AppendRows,
     AskInHand,
+    AskMayReturn,
     AskToEnd,
     AskToMove,
     FindSettled,
@@ -238,7 +239,7 @@ class TogetherHistory:
                 first._go_beyond(messages)
                 self._stored([group for message in messages for group in message.groups])
                 return done(first.store.append(messages))
-            case FindSettled(_, key) | AskToEnd(_, key) | AskToMove(_, key) | AskInHand(key):
+            case FindSettled(_, key) | AskToEnd(_, key) | AskToMove(_, key) | AskInHand(key) | AskMayReturn(_, key):
                 return self._member_with(key)._perform(process, request)
             case FindSettledMany(_, keys):
                 return [self._member_with(key)._ending(key) for key in keys]

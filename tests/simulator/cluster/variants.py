@@ -265,7 +265,7 @@ NOTHING_TO_BREAK = {
             *("schedules OLDTICKENDS", "schedules ONE", "schedules PAUSE", "schedules RECOMPUTE", "schedules ROWFIRST"),
             *("schedules SPEC2", "schedules TICKFIRST"),
             *("overlap BUFFER", "overlap CLOCKLATE", "overlap EARLYSKIP", "overlap LOOKFIRST", "overlap NOPOLL"),
-            *("overlap TRIGGERBLIND", "overlap UNDURABLE"),
+            *("overlap CANCELS", "overlap NORETURN", "overlap TRIGGERBLIND", "overlap UNDURABLE"),
             *("delay CLOCKFIRST", "delay LOOKFIRST", "delay NOPOLL", "delay RECOMPUTE", "delay ROWFIRST"),
             *("delay TRIGGER", "delay TRIGGERBLIND", "delay UNDURABLE"),
         ),

@@ -273,8 +273,7 @@ class Delivery:
     def resumed(self, sink: Sink, tokens: bytes, *, known_only: bool) -> HeldTokens:
         held = self.machine.resume(sink.number, tokens, self.clock_ms(), known_only=known_only)
         self._firing.leased(held.until)
-        # What is for nothing is told behind what opens the stream.
-        asyncio.get_running_loop().call_soon(self._interrupting.repeat, sink, tokens, held)
+        self._interrupting.repeat_soon(sink, tokens, held)
         return held
 
     def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:
@@ -289,8 +288,7 @@ class Delivery:
 
     def release(self, namespace: str, tokens: bytes) -> None:
         """What was held back because it was not known here need not be any longer."""
-        now_ms = self.clock_ms()
-        self._firing.leased(dict.fromkeys(self.machine.let_go(namespace, tokens), now_ms))
+        self._firing.leased(dict.fromkeys(self.machine.let_go(namespace, tokens), self.clock_ms()))
 
     def closing(self, sink: Sink) -> None:
         """The worker has ended its side: it gets what it is owed, and nothing new."""

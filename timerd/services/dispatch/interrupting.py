@@ -7,6 +7,7 @@ asked, for the instance that knew of the cancel may be gone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping
 
 from timerd.core.dispatch import HeldTokens, InterruptReason, Interrupts
@@ -63,6 +64,10 @@ class Interrupting:
         if brought and sink.number not in self._looking:
             self._looking.add(sink.number)
             begin(self._look(sink, brought), "interrupting")
+
+    def repeat_soon(self, sink: Sink, tokens: bytes, held: HeldTokens) -> None:
+        """The same of what the worker comes back with: behind what opens its stream."""
+        asyncio.get_running_loop().call_soon(self.repeat, sink, tokens, held)
 
     def _tell(self, worker: int, taken: Taken, reason: InterruptReason) -> None:
         """A worker that is gone hears of it when it says what it has, wherever that is."""

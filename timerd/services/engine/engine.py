@@ -428,9 +428,8 @@ class Engine:
         return from_letter(here, dead_letters[0]) if dead_letters else here
 
     async def _look_whether_in_hand(self, task: TaskId, *, durable: bool = False) -> tuple[Located, bool]:
-        """With whether a worker has the task. A cancel that only a mark tells of may have come when one had it, who may
-        have ended it since the records were read: its holder has to say so, and hears of the mark, then they are read
-        again. So is it with an expiry."""
+        """With whether a worker has the task. Where only a mark tells of a cancel, or it has expired, one may have it,
+        or have ended it since the records were read. Its holder says so, and hears of the mark; they are read again."""
         here = await self._look_up(task, durable=durable)
         is_in_hand = await self._is_in_hand(here, here.rows) if here.rows is not None else False
         is_open = marked_as(here) not in (State.CANCELLED, State.PURGED) and not self._expired.has(here)
@@ -438,8 +437,7 @@ class Engine:
             return here, is_in_hand is True
         if is_in_hand is None:
             raise silent()
-        told = await drive(tell_mark(here), self._procedures)
-        if told is Cancelled.PENDING:
+        if (told := await drive(tell_mark(here), self._procedures)) is Cancelled.PENDING:
             raise silent()
         return await self._look_up(task, durable=durable), told is Cancelled.IN_FLIGHT
 
