@@ -3,9 +3,9 @@ buckets that nobody finishes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from datetime import UTC
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from timerd.commands.cluster import gone_states
 from timerd.commands.times import shown, shown_span
@@ -16,28 +16,26 @@ if TYPE_CHECKING:
     from timerd.v1.operate_pb2 import GetClusterResponse, Instance
     from timerd.v1.overview_service_pb2 import GetOverviewResponse
 
+_Known = TypeVar("_Known")
 # As far as an engine's clock may be off before it stops firing (guarantee G4).
 _CLOCK_DIFFERENCE_MS = 100
 
 
 async def cluster_of(client: Client) -> GetClusterResponse | None:
     """None: the server is older than the question."""
-    from timerd.client import TimerdError
-
-    try:
-        return await client.cluster()
-    except TimerdError as error:
-        if error.code != "UNIMPLEMENTED":
-            raise
-        return None
+    return await _if_known(client.cluster())
 
 
 async def overview_of(client: Client) -> GetOverviewResponse | None:
     """As cluster_of."""
+    return await _if_known(client.overview())
+
+
+async def _if_known(asked: Awaitable[_Known]) -> _Known | None:
     from timerd.client import TimerdError
 
     try:
-        return await client.overview()
+        return await asked
     except TimerdError as error:
         if error.code != "UNIMPLEMENTED":
             raise
