@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import random
 import socket
@@ -15,6 +16,8 @@ _STOP_S = 15.0
 # Below those for outgoing connections, which begin at 32,768 or later.
 _PORTS = range(20_000, 32_000)
 _TRIED_PORTS = 100
+_RESERVED_PORTS = 200
+_reservations: collections.deque[socket.socket] = collections.deque()
 
 
 class DemoFailed(Exception):
@@ -22,13 +25,28 @@ class DemoFailed(Exception):
 
 
 def free_port() -> int:
-    """On which nobody listens just now. Not one that the system chooses, for it has those for outgoing connections as
-    well, and one of these may have it before its server does."""
+    """One that nobody has, of this process and of others. Not one that the system chooses, for it has those for
+    outgoing connections as well, and one of these may have it before its server does."""
     for port in random.SystemRandom().sample(_PORTS, _TRIED_PORTS):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
+        if _reserve(port):
             return port
     raise DemoFailed(f"No free port was found among {_TRIED_PORTS} from {_PORTS[0]} to {_PORTS[-1]}.")
+
+
+def _reserve(port: int) -> bool:
+    """Also while its server starts or starts again: Linux lets a socket that is bound and does not listen stand beside
+    one that listens, where both set SO_REUSEADDR, and refuses all others. Elsewhere it only looks."""
+    reservation = socket.socket()
+    try:
+        reservation.bind(("", port))
+    except OSError:
+        reservation.close()
+        return False
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _reservations.append(reservation)
+    while len(_reservations) > (_RESERVED_PORTS if sys.platform == "linux" else 0):
+        _reservations.popleft().close()
+    return True
 
 
 class Child:
