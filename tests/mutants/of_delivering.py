@@ -371,6 +371,17 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="dead-and-waited-for",
+        guarantee="G18",
+        file="timerd/services/holding/own_machines.py",
+        old="        if request.outcome is Outcome.DEAD:\n",
+        new="        if False:\n",
+        breaks="a worker whose task is dead since is told to say its ack again, for hours",
+        tests=(
+            "tests/services/test_own_machines.py::test_a_row_that_stood_for_a_delivery_and_is_dead_since_is_in_nobodys_hand",
+        ),
+    ),
+    Mutant(
         name="reject-confirmed-while-with-another",
         guarantee="G18",
         file="timerd/services/engine/elsewhere.py",

@@ -196,6 +196,10 @@ class World:
     def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         return lease_until_ms > self.now_ms
 
+    def has_begun_again(self, partition: Partition, key: RowKey) -> bool:
+        """There are no workers."""
+        return False
+
     def interrupt(self, key: RowKey) -> None:
         """Nobody is told: there are no workers."""
 

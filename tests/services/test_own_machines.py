@@ -118,3 +118,29 @@ def test_a_worker_may_come_back_with_what_was_due_before_the_partition_was_taken
     assert held.may_return(PLACE, key) is (position_ms <= now_ms)
     deliveries.hold_back({key: now_ms + 1})
     assert held.may_return(PLACE, key) is True, "it is back"
+
+
+SOURCE, CARRIED_TO = RowKey(1_000, bytes(16), 0), RowKey(4_000, bytes(16), 0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "key", "in_hand"),
+    [
+        # The record of the next holder says that this row is over: its own worker may bring the end of it.
+        (Outcome.DEAD, CARRIED_TO, False),
+        # A record of a holder before, whose successor has sent it once more and carried it on.
+        (Outcome.DEAD, SOURCE, True),
+        (Outcome.CANCELLED, CARRIED_TO, True),
+    ],
+)
+def test_a_row_that_stood_for_a_delivery_and_is_dead_since_is_in_nobodys_hand(
+    outcome: Outcome, key: RowKey, *, in_hand: bool
+) -> None:
+    deliveries = Deliveries(DeliveryMachine(b"", 0), RedeliveryGuard())
+    carry = SimpleNamespace(target=PLACE, position_ms=CARRIED_TO.position_ms, version=0)
+    machine = SimpleNamespace(partition=PLACE, leaving=set(), carry_of=lambda _: carry)
+    deliveries.carried(cast(PartitionMachine, machine), [SOURCE])
+    held = Held(cast(EngineTime, SimpleNamespace(exact_ms=lambda: 5_000)), 0.0, deliveries, cast(Any, None))
+    asked = AskToEnd(PLACE, key, outcome, b"")
+    [said] = OwnMachines(held).or_in_hand([asked], [HolderAnswer(Asked.UNKNOWN)])
+    assert said.in_hand is in_hand

@@ -8,7 +8,7 @@ each stored task has an end, and one that somebody gave it (G1, G3).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from tests.simulator.answers import Answers
@@ -41,6 +41,8 @@ LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
 
 # Of one delivery only one of the two is so.
 CONTRADICTIONS = frozenset((("ack", "its reject was confirmed"), ("reject", "its ack was confirmed")))
+# A worker says it again each 200 ms: no fault of these histories lasts for ten minutes.
+MOST_PUT_OFF = 3_000
 
 
 class Checker:
@@ -55,6 +57,8 @@ class Checker:
         # Tries of a cancel that were not refused, by request.
         self._cancelling: defaultdict[str, set[int]] = defaultdict(set)
         self._settled: dict[tuple[str, int], Settled] = {}
+        # How often a worker was told to say it again.
+        self._put_off: Counter[tuple[str, int]] = Counter()
         self._tokens: defaultdict[str, int] = defaultdict(int)
         self._keys = Keys()
         self._order = Order()
@@ -356,7 +360,11 @@ class Checker:
     def _confirmed(self, confirmed: Confirmed) -> None:
         said = self._settled[confirmed.worker, confirmed.sequence]
         task = self._tasks[said.name]
-        if not confirmed.again:
+        if confirmed.again:
+            self._put_off[confirmed.worker, confirmed.sequence] += 1
+            if self._put_off[confirmed.worker, confirmed.sequence] == MOST_PUT_OFF:
+                self._wrong(f"G18: the {said.action} of {task.name} was put off {MOST_PUT_OFF} times")
+        else:
             task.unconfirmed.pop((confirmed.worker, confirmed.sequence), None)
         if confirmed.refused:
             task.acking = False

@@ -89,6 +89,10 @@ class Tale:
         """What it said last."""
         self.events.append(Confirmed(at_ms, worker, self._sequence, refused=True))
 
+    def put_off(self, at_ms: float, *, worker: str = "w1") -> None:
+        """What it said last is to be said again."""
+        self.events.append(Confirmed(at_ms, worker, self._sequence, refused=False, again=True))
+
     def acked(self, at_ms: float, name: str, *, worker: str = "w1", delivery: bytes = b"") -> None:
         """And confirmed a millisecond later."""
         self._sequence += 1

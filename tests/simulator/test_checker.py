@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.simulator.checker import MOST_PUT_OFF
 from tests.simulator.events import Settled, Verb, Wanted
 from tests.simulator.lost import GRACE_MS
 from tests.simulator.tale import LEASE_MS, Tale
@@ -543,3 +544,13 @@ def test_who_gets_the_key_of_what_has_expired_ends_it(tale: Tale) -> None:
     tale.acked(1_996, "old")
     tale.over(60_000, old="ACKED", new="CANCELLED")
     assert "G7: old was delivered after it had expired and new got its key" in tale.wrong
+
+
+@pytest.mark.parametrize(("times", "is_wrong"), [(MOST_PUT_OFF - 1, False), (MOST_PUT_OFF, True)])
+def test_what_a_worker_says_is_not_put_off_for_ever(tale: Tale, times: int, *, is_wrong: bool) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.came(5_000, "one", 5_000)
+    tale.said(5_010, "one", "ack")
+    for _ in range(times):
+        tale.put_off(5_011)
+    assert any(sentence.startswith("G18: the ack of one was put off") for sentence in tale.wrong) is is_wrong

@@ -13,6 +13,7 @@ from timerd.core.dispatch.redelivery_gate import RETURN_MS, OffloadGate
 from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.partition import PartitionMachine
 from timerd.model.identity import RowKey, delivery_id_of
+from timerd.model.partition import Partition
 
 
 class Deliveries:
@@ -49,6 +50,11 @@ class Deliveries:
     def is_in_hand(self, key: RowKey) -> bool:
         """Whether a worker has it, or the row stands for a delivery that was carried on while it was in hand."""
         return self.lease_of(key) is not None or self.guard.waits(key)
+
+    def has_begun_again(self, partition: Partition, key: RowKey) -> bool:
+        """Whether a worker has what the record of its row says to be over, or another row stands for that delivery.
+        That this row stood for one says nothing: it may have ended with another holder."""
+        return self.lease_of(key) is not None or self.guard.waits_beyond((partition, key))
 
     def has_lease(self, key: RowKey, now_ms: float) -> bool:
         """Whether a worker has it, or came back with it and may have it still."""

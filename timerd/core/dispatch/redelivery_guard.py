@@ -73,6 +73,12 @@ class RedeliveryGuard:
         """Whether the row stands for a delivery that was carried on while it was in hand."""
         return bool(self._carried) and delivery_id_of(key.digest, key.version) in self._carried
 
+    def waits_beyond(self, place: GuardedPlace) -> bool:
+        """Whether another row than this one stands for its delivery: it was carried on from here, durable or not."""
+        _, key = place
+        carried = self._carried.get(delivery_id_of(key.digest, key.version))
+        return carried is not None and carried.place != place
+
     def any_waits(self, delivery_ids: Iterable[bytes]) -> bool:
         """The same of many."""
         return not self._carried.keys().isdisjoint(delivery_ids)

@@ -195,6 +195,10 @@ class Held:
             return False
         return self._deliveries.is_in_hand(key) or lease_until_ms > self._time.exact_ms()
 
+    def has_begun_again(self, partition: Partition, key: RowKey) -> bool:
+        """Whether a worker has what the record of its row says to be over, as far as this instance knows."""
+        return self._deliveries.has_begun_again(partition, key)
+
     def has_lease(self, key: RowKey, lease_until_ms: int = 0) -> bool:
         """Whether a worker that is known here has a delivery of this row's generation. `lease_until_ms`: the row itself
         waits for one until then."""

@@ -162,11 +162,17 @@ class OwnMachines:
     def or_in_hand(self, asks: Sequence[AskToEnd], said: Sequence[HolderAnswer]) -> list[HolderAnswer]:
         """Between two holders, or while the next one still reads: what was handed over with its deliveries."""
         return [
-            replace(answer, in_hand=self._held.has_in_hand(ask.partition, ask.key, ask.lease_until_ms))
+            replace(answer, in_hand=self._has_in_hand(ask))
             if answer.asked in (None, Asked.UNKNOWN) and ask.outcome is not Outcome.ACKED
             else answer
             for ask, answer in zip(asks, said, strict=True)
         ]
+
+    def _has_in_hand(self, request: AskToEnd) -> bool:
+        """Of what nobody holds. Who asks with DEAD has found that record."""
+        if request.outcome is Outcome.DEAD:
+            return self._held.has_begun_again(request.partition, request.key)
+        return self._held.has_in_hand(request.partition, request.key, request.lease_until_ms)
 
     def ask_to_move(self, request: AskToMove) -> HolderAnswer:
         machine = self._held.machines.get(request.partition)
