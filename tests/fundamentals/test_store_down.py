@@ -168,6 +168,34 @@ async def test_an_ack_is_confirmed_when_its_record_is_durable(
         assert (await worker.confirmed()).sequence == 7
 
 
+async def test_get_tells_an_end_when_its_record_is_durable(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then a crash takes it back, and its dead letter is on no list."""
+    begun, written, settle = asyncio.Event(), asyncio.Event(), server.node.store.settle
+
+    async def slowly(records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter]) -> None:
+        begun.set()
+        await written.wait()
+        await settle(records, dead_letters)
+
+    async def rejects(_: Delivery) -> None:
+        raise Reject("no such address")
+
+    worker = server.worker()
+    worker.on("mails")(rejects)
+    async with server.working(worker):
+        monkeypatch.setattr(server.node.store, "settle", slowly)
+        task = await client.schedule("mails", b"x", delay=0)
+        await begun.wait()
+        asking = asyncio.create_task(client.get(task.id))
+        await asyncio.wait([asking], timeout=0.05)
+        assert not asking.done()
+        written.set()
+        assert (await asking).state is TaskState.DEAD
+        assert [letter.task.id async for letter in client.dead_letters(queue="mails")] == [task.id]
+
+
 def turn_clock(server: Server, by_ms: int) -> None:
     """Without waiting for what the store still owes, as `advance` would."""
     server._clock.now_ms += by_ms

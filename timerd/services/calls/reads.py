@@ -82,7 +82,7 @@ class Reads:
     async def get(self, request: wire.GetRequest) -> wire.GetResponse:
         namespace = namespace_of(request.namespace)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        return wire.GetResponse(task=await self._shown(namespace, await self._verbs.get(namespace, task)))
+        return wire.GetResponse(task=await self._shown(namespace, await self._verbs.get(namespace, task, durable=True)))
 
     async def wait(self, request: wire.WaitRequest) -> wire.WaitResponse:
         """A key is looked up once: the task that has it then is waited for."""
