@@ -222,6 +222,8 @@ class HandlerThreads:
             return await ended
         finally:
             self._under_way -= 1
+            # The trace of what it raises has this frame: it would hold what it is held by.
+            del ended
 
     def close(self) -> None:
         """Each thread ends with the call that it is at."""
@@ -262,6 +264,8 @@ def _call(
     # A closed loop has nobody who waits.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(tell)
+    # As in `HandlerThreads.call`.
+    del tell, ended
 
 
 def _end(ended: asyncio.Future[object], with_: Callable[[Any], None], what: object) -> None:

@@ -177,7 +177,12 @@ class TimeLimits:
         return call
 
     def end(self, call: TimedCall) -> None:
+        """In the task that has made the call. What points from the task and from its holds at the call goes: it would
+        keep all of them for Python's collector, which a burst then waits for."""
         self._calls.discard(call)
+        CURRENT_CALL.set(None)
+        for hold in call.holds:
+            hold.heard_s = monotonic
         if call.is_over:
             log.info("A call whose attempt had timed out has ended, after %s.", shown_s(call.took_s()))
 
