@@ -131,7 +131,7 @@ class HandlerCalls:
         return set(self._tasks)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work, name=self.name)
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=self.name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
 
