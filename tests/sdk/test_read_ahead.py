@@ -135,6 +135,27 @@ async def test_what_is_read_ahead_has_not_begun(server: FakeServer, monkeypatch:
 
 
 @pytest.mark.usefixtures("no_time")
+async def test_what_ends_shares_a_message_while_enough_waits_for_handlers(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Acks that can wait do so longer than a test: so the first message has all until half of the credit waits no
+    more."""
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 3_600.0)
+    gated = Gated(server, concurrency=1)
+    async with running(gated.worker):
+        await become_fast(server, 1)
+        monkeypatch.setattr("timerd.sdk.working.work_stream._ACKS_EVERY_S", 3_600.0)
+        await gated.fill(server, b"slow", 1_001)
+        await gated.worker._stream.sync()  # type: ignore[union-attr]
+        before = len(server.work.settles)
+        gated.go.set()
+        await server.work.until(lambda: len(server.work.settles) > before)
+        first = server.work.settles[before]
+    assert len(split(first.ack_tokens)) >= 500
+    assert [credit.tasks for credit in first.credits] == [len(split(first.ack_tokens))]
+
+
+@pytest.mark.usefixtures("no_time")
 async def test_what_was_read_ahead_goes_back_when_handlers_become_slow(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,7 +24,12 @@ class Account:
     @property
     def held(self) -> int:
         """Delivered and not ended."""
-        return sum(lane.held for lane in self.lanes)
+        return self.lanes[0].held if self.pool is None else sum(lane.held for lane in self.lanes)
+
+    @property
+    def waiting(self) -> int:
+        """Delivered and not begun. Of a pool nothing is read ahead."""
+        return self.lanes[0].waiting if self.pool is None else 0
 
     def credited(self, tasks: int) -> pb.Credit:
         """So many more."""

@@ -131,7 +131,7 @@ class HandlerCalls:
         return set(self._tasks)
 
     def spawn(self, work: Coroutine[None, None, None]) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work, name=self.name)
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=self.name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)
 
@@ -222,6 +222,8 @@ class HandlerThreads:
             return await ended
         finally:
             self._under_way -= 1
+            # The trace of what it raises has this frame: it would hold what it is held by.
+            del ended
 
     def close(self) -> None:
         """Each thread ends with the call that it is at."""
@@ -262,6 +264,8 @@ def _call(
     # A closed loop has nobody who waits.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(tell)
+    # As in `HandlerThreads.call`.
+    del tell, ended
 
 
 def _end(ended: asyncio.Future[object], with_: Callable[[Any], None], what: object) -> None:

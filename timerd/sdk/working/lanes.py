@@ -61,6 +61,11 @@ class Lane(Protocol):
     def credit(self) -> int: ...
 
     @property
+    def waiting(self) -> int:
+        """Delivered and not begun."""
+        ...
+
+    @property
     def shown(self) -> str:
         """The queue and how much of it is handled at a time, for people."""
         ...
@@ -80,6 +85,7 @@ class Waiting:
     def __init__(self, host: LaneHost) -> None:
         self._in_hand = host.in_hand
         self._holds: deque[Hold] = deque()
+        self.tasks = 0
 
     def __len__(self) -> int:
         return len(self._holds)
@@ -87,18 +93,23 @@ class Waiting:
     def add(self, hold: Hold) -> None:
         self._in_hand.add(hold)
         self._holds.append(hold)
+        self.tasks += len(hold)
 
     def take(self, room: int) -> Hold | None:
         """The first of them, or as much of it as there is room for."""
         if not self._holds:
             return None
         if len(self._holds[0]) > room:
+            self.tasks -= room
             return self._in_hand.split(self._holds[0], room)
-        return self._holds.popleft()
+        taken = self._holds.popleft()
+        self.tasks -= len(taken)
+        return taken
 
     def take_all(self) -> list[Hold]:
         taken = [*self._holds]
         self._holds.clear()
+        self.tasks = 0
         return taken
 
     @property
@@ -149,6 +160,10 @@ class SingleLane:
         return self._credit.tasks
 
     @property
+    def waiting(self) -> int:
+        return self._waiting.tasks
+
+    @property
     def shown(self) -> str:
         if self.pool is not None:
             return f"{self.queue} (in the {self.pool.slots:,} slots of {self.pool.name})"
@@ -170,12 +185,14 @@ class SingleLane:
         self._start_waiting()
 
     def _start_waiting(self) -> None:
-        while len(self._running) < self._concurrency and (hold := self._waiting.take(1)) is not None:
+        free = self._concurrency - len(self._running)
+        while free > 0 and (hold := self._waiting.take(1)) is not None:
             if self._host.in_hand.is_lost(hold):
                 self._end(hold)
             else:
                 self._running.spawn(self._run(hold))
-        if self._waiting and self._watching is None:
+                free -= 1
+        if self._watching is None and self._waiting:
             self._watch(self._waiting.first)
 
     def _watch(self, first: Hold | None) -> None:
@@ -278,6 +295,10 @@ class BatchLane:
     @property
     def credit(self) -> int:
         return self._credit.tasks
+
+    @property
+    def waiting(self) -> int:
+        return self._waiting.tasks
 
     @property
     def shown(self) -> str:

@@ -37,6 +37,10 @@ class Hold:
     def each_token(self) -> Iterator[bytes]:
         return (self.batch.tokens(index, index + 1) for index in range(self.start, self.stop))
 
+    def ends_s(self) -> float:
+        """When their attempts are over."""
+        return min(self.batch.attempt_ends_s, self.batch.deadline_s(self.start, self.stop))
+
     def begin(self, heard_s: Callable[[], float]) -> None:
         """Its handler runs."""
         self.heard_s = heard_s

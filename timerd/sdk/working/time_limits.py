@@ -158,26 +158,30 @@ class TimeLimits:
 
     def begin(self, holds: list[Hold]) -> TimedCall:
         """In the task that makes the call."""
-        attempt_ends_s = min([hold.batch.attempt_ends_s for hold in holds])
-        deadline_s = max([hold.batch.deadline_s(hold.start, hold.stop) for hold in holds])
         task = asyncio.current_task()
         assert task is not None
         timeout_s, stall_s = self._spans
-        if is_watched := any(hold.batch.stalls_s is not None for hold in holds):
+        watched = [hold for hold in holds if hold.batch.stalls_s is not None]
+        if watched:
             stall_s = min([stall_s, *[each for hold in holds for each in hold.stalls_s()]])
-        ends_s = min(attempt_ends_s, deadline_s)
-        call = TimedCall(holds, task, monotonic(), timeout_s, stall_s, ends_s, self._look)
-        if is_watched:
+        begun_s, ends_s = monotonic(), _ends_s(holds)
+        call = TimedCall(holds, task, begun_s, timeout_s, stall_s, ends_s, self._look)
+        if watched:
             for hold in holds:
                 hold.begin(call.heard_s)
         self._calls.add(call)
         CURRENT_CALL.set(call)
-        if (end_s := call.end_s) < self._timer_s:
+        if (end_s := min(begun_s + min(timeout_s, stall_s), ends_s)) < self._timer_s:
             self._set_timer(end_s)
         return call
 
     def end(self, call: TimedCall) -> None:
+        """In the task that has made the call. What points from the task and from its holds at the call goes: it would
+        keep all of them for Python's collector, which a burst then waits for."""
         self._calls.discard(call)
+        CURRENT_CALL.set(None)
+        for hold in call.holds:
+            hold.heard_s = monotonic
         if call.is_over:
             log.info("A call whose attempt had timed out has ended, after %s.", shown_s(call.took_s()))
 
@@ -233,6 +237,14 @@ class TimeLimits:
     def _end_process(self, process: Endable) -> None:
         process.terminate()
         asyncio.get_running_loop().call_later(_KILL_S, process.kill)
+
+
+def _ends_s(holds: list[Hold]) -> float:
+    """When their attempts are over, whatever the worker says. One by itself is nearly every call of a burst."""
+    if len(holds) == 1:
+        return holds[0].ends_s()
+    deadline_s = max([hold.batch.deadline_s(hold.start, hold.stop) for hold in holds])
+    return min([deadline_s, *[hold.batch.attempt_ends_s for hold in holds]])
 
 
 def shown_s(seconds: float) -> str:

@@ -35,6 +35,8 @@ _FLUSH_EVERY_S = 0.002
 _ACKS_EVERY_S = 0.02
 # Of the credit of a lane: so much that came back does not wait, nor does any where the server has less left.
 _WORTH_CREDIT = 1 / 4
+# Of the credit of a lane: where so much waits for handlers, what came back can wait too.
+_WORTH_WAITING = 1 / 2
 _CONFIRM_S = 10.0
 # Keeps a message of them below 1 MiB.
 _MOST_REPORTS = 500
@@ -172,19 +174,26 @@ class WorkStream:
 
     def end(self, hold: Hold) -> None:
         self.in_hand.remove(hold)
-        account = self._accounts[hold.batch.queue]
-        self._credits[account] += len(hold)
-        self._flush_later(_ACKS_EVERY_S if self._has_credit_left(account) else _FLUSH_EVERY_S)
+        self._credit(self._accounts[hold.batch.queue], len(hold))
 
     def resized(self, queue: str, change: int) -> None:
         """The lane wants so many more, or fewer of what came back."""
-        self._credits[self._accounts[queue]] += change
-        self._flush_later()
+        self._credit(self._accounts[queue], change)
 
-    def _has_credit_left(self, account: Account) -> bool:
-        """The server can go on without what came back here."""
-        back, quarter = self._credits[account], _WORTH_CREDIT * account.credit
-        return self._takes_new and back < quarter <= account.credit - account.held - back
+    def _credit(self, account: Account, tasks: int) -> None:
+        self._credits[account] += tasks
+        self._flush_later(_ACKS_EVERY_S if self._is_supplied(account) else _FLUSH_EVERY_S)
+
+    def _is_supplied(self, account: Account) -> bool:
+        """Both sides can go on without what came back here: the server has credit left, or the handlers have enough
+        that waits for them."""
+        if not self._takes_new:
+            return False
+        credit = account.credit
+        if account.waiting >= _WORTH_WAITING * credit:
+            return True
+        back, quarter = self._credits[account], _WORTH_CREDIT * credit
+        return back < quarter <= credit - account.held - back
 
     def _is_finished(self) -> bool:
         return self._stopping and not self.in_hand and (self._settler.is_idle or self._confirm_timed_out)
@@ -320,8 +329,11 @@ class WorkStream:
     def _flush_later(self, every_s: float = _FLUSH_EVERY_S) -> None:
         """Everything of one loop turn leaves together: settlements first, then the credit that they free. Under load,
         of `every_s`."""
+        earliest_s = self._flushed_s + every_s
+        if self._flush_timer is not None and self._flush_at_s <= earliest_s:
+            return
         loop = asyncio.get_running_loop()
-        at_s = max(loop.time(), self._flushed_s + every_s)
+        at_s = max(loop.time(), earliest_s)
         if self._flush_timer is not None:
             if self._flush_at_s <= at_s:
                 return
