@@ -192,11 +192,23 @@ async def test_a_task_is_moved_and_cancelled_by_id_and_by_key(rig: Rig) -> None:
     assert (unknown.status, unknown.json["code"]) == (404, "not_found")
 
 
+NEAR = {
+    "/v1/tasks": "near it are /v1/queues/{queue}/tasks, /v1/tasks/{id}, and ",
+    "/v1/key/order-4711": "near it is /v1/keys/{key}, and ",
+    "/queue/mails/task": "near it is /v1/queues/{queue}/tasks, and ",
+    "/v2/" + "a" * 150: "",
+    "/v1/": "",
+}
+
+
 async def test_a_path_that_is_none_and_a_verb_of_another_are_said_in_a_sentence(rig: Rig) -> None:
     for path in ("/v1/task/abc", "/v1/", "/v1/queues/mails", "/queues/mails/tasks", "/api"):
         unknown = await rig.caller.ask("GET", path)
         assert (unknown.status, unknown.json["code"], unknown.reason) == (404, "not_found", "PATH_UNKNOWN")
         assert path in unknown.json["message"]
+    for path, near in NEAR.items():
+        said = (await rig.caller.ask("POST", path, b"x")).json["message"]
+        assert said == f"There is no path {path!r}: {near}GET /openapi.json lists those that there are."
     wrong = await rig.caller.ask("GET", "/v1/queues/mails/tasks?in=3s")
     assert (wrong.status, wrong.json["code"], wrong.headers["Allow"]) == (405, "unimplemented", "POST")
     assert wrong.json["message"] == "/v1/queues/mails/tasks is not asked by GET, but by POST."
