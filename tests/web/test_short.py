@@ -135,6 +135,13 @@ async def test_a_repeat_is_answered_as_the_first_time(rig: Rig) -> None:
     assert (await post(rig, HOUR, b"another", headers)).json["task_id"] != answers[0]["task_id"]
 
 
+async def test_an_instant_of_long_ago_fires_at_once(rig: Rig) -> None:
+    """After an outage that is how what is overdue comes in."""
+    answer = await post(rig, "/v1/queues/teas/tasks?at=1999-12-31T23:59:59Z", b"tea")
+    assert (answer.status, answer.json["outcome"], answer.json["fire_time"]) == (200, "stored", "1999-12-31T23:59:59Z")
+    assert [each["payload"] for each in await receive(rig)] == ["tea"]
+
+
 async def test_a_key_in_use(rig: Rig) -> None:
     first = (await post(rig, HOUR, b"a", {"Timerd-Key": "tea"})).json
     taken = await post(rig, HOUR, b"b", {"Timerd-Key": "tea"})
@@ -298,6 +305,7 @@ WRONG = [
     ("POST", f"{TEAS}?in=3s&in=4s", b"x", {}, "in stands twice in the query"),
     ("POST", f"{HOUR}&namespace=a&namespace=b", b"x", {}, "namespace stands twice in the query"),
     ("POST", f"{HOUR}&on_conflict=ignore", b"x", {}, "use reject, keep, replace"),
+    ("POST", "/v1/queues/q/tasks?at=1970-01-22T21:54:32Z", b"x", {}, "are these seconds, where milliseconds are meant"),
     ("POST", HOUR, b"x", {"Timerd-Priority": "high"}, "write a whole number from 0 to 10"),
     ("POST", HOUR, b"x", {"Timerd-Priority": "11"}, "Timerd-Priority is '11': write a whole number from 0 to 10"),
     (
