@@ -227,7 +227,7 @@ def _answering(
     ticks = recurring.ticks(delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
 
     def delivered() -> DeliveryFacts:
-        return DeliveryFacts(delivery.in_flight, delivery.workers)
+        return DeliveryFacts(delivery.in_flight, delivery.workers, scheduler.memory.worked)
 
     colleagues = Colleagues(peers.peers) if peers is not None else None
     reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)

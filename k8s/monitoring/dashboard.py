@@ -66,6 +66,9 @@ FIRING = Row("Do tasks fire on time?", (
           "It waits for a worker with room, or for its instance.", 60),
     Panel("Due and not sent", "short", (Query(f"sum by (queue) (timerd_tasks_due{{{OF_QUEUE}}})", "{{queue}}"),),
           "In memory. A line that grows: too few workers, or too slow ones."),
+    Panel("Waiting without a worker", "short", (
+        Query(f"min by (queue) (timerd_backlog_buckets{{{OF_QUEUE}}})", "{{queue}}"),
+    ), "Buckets of the store with due tasks of a queue whose workers are away.", 1),
     Panel("Sent", "ops", (
         Query(rate("timerd_delivery_lateness_seconds_count", "queue", OF_QUEUE), "{{queue}}"),
     ), "Deliveries a second."),

@@ -135,7 +135,7 @@ async def done_at_the_second_attempt(plight: Plight) -> TaskInfo:
     ("plight", "reason", "says"),
     [
         (not_due, "NOT_DUE", "It is due at"),
-        (without_a_worker, "SLOT", "a free slot of a worker of the queue 'q'"),
+        (without_a_worker, "WORKER", "No worker of its queue 'q' is connected: start one, as with `timerd work q`."),
         (behind_a_busy_worker, "SLOT", "behind what was due before"),
         (paused, "PAUSED", "timerd queues resume q"),
         (stopped, "PAUSED", "timerd queues resume q"),
@@ -185,7 +185,12 @@ def test_the_command_tells_it(terminal: Terminal, whole: Server) -> None:
     assert "resume mails" in words(terminal("explain", made["task_id"]))
     assert "No task has the key" in terminal("explain", "--key", "order-4711").err
     terminal("queues", "resume", "mails")
-    assert "a free slot of a worker" in words(terminal("explain", made["task_id"]))
+    assert "start one, as with `timerd work mails`. Of the queue 1 task waits." in words(
+        terminal("explain", made["task_id"])
+    )
+    terminal("schedule", "mails", "y", "--at", "2030-01-01T00:00:00Z")
+    alone = terminal("explain", made["task_id"], "--json").json
+    assert (alone["reason"], alone["waiting"]) == ("WORKER", 2)
     neither = terminal("explain")
     assert (neither.code, neither.err) == (2, "timerd: Name what to explain: either an ID, or --key.\n")
 

@@ -65,6 +65,17 @@ def test_a_part_that_was_not_shown_is_said_to_be_one(terminal: Terminal, whole: 
     assert "There is no task" in terminal("get", ONE).err
 
 
+@pytest.mark.parametrize("command", ["get", "cancel", "explain", "wait", "fire-now"])
+def test_a_key_in_the_place_of_an_id_is_asked_for_by_its_option(
+    terminal: Terminal, whole: Server, command: str
+) -> None:
+    """Also by commands that take no key: that one shows the id."""
+    ran = terminal(command, "order-4711")
+    assert ran.code == 1
+    assert "`timerd get --key order-4711` shows its id" in ran.err
+    assert terminal("get", "--key", "order-4711").err == "timerd: No task has the key 'order-4711'.\n"
+
+
 def test_only_so_many_are_kept_and_what_was_printed_again_is_the_last() -> None:
     ids = [f"{number:05}-{'x' * 53}" for number in range(MOST_KEPT)]
     remember(HERE, [ONE])

@@ -45,6 +45,21 @@ def test_what_is_later_than_all_classes_has_no_bound() -> None:
     assert (record["fired"], record["lateness_p50_ms"]) == (2, None)
 
 
+def test_a_queue_that_lacks_a_worker_comes_first_and_says_so(terminal: Terminal, whole: Server) -> None:
+    now = overview(11, mails=9, jobs=4)
+    now.queues.add(namespace="default", queue="pdf", lacks_worker=True)
+    record = record_of(overview(10), now, [])
+    assert [(each["queue"], each["lacks_worker"]) for each in record["queues"]] == [
+        ("pdf", True),
+        ("mails", False),
+        ("jobs", False),
+    ]
+    terminal("schedule", "mails", "x", "--at", "2030-01-01T00:00:00Z")
+    ran = terminal("top", "--once")
+    assert "mails: tasks are due, and no worker is connected" in ran.out
+    assert [line.split()[-1] for line in ran.out.splitlines() if line.startswith("mails ")] == ["none!"]
+
+
 @pytest.mark.parametrize(
     ("figures", "drawn"), [([], ""), ([0, 0], "  "), ([8, 4, 0], "█▄ "), ([1_000, 1], "█▁"), ([5], "█")]
 )

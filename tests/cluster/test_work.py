@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from timerd.client import WaitReason
 from timerd.core.cluster.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.testing import Cluster
@@ -105,6 +106,36 @@ async def test_a_worker_of_concurrency_one_never_has_two_tasks() -> None:
         await cluster.advance(seconds=5)
         assert sorted(book.began) == sorted(payloads(60))
         assert book.most_running == 1
+
+
+async def test_every_instance_knows_of_a_worker_that_one_of_them_has() -> None:
+    """So none says that a queue has no worker, where a worker is only busy."""
+    async with Cluster("a", "b", "c") as cluster:
+        task_id = (await cluster.client("b").schedule("mails", b"x", delay=1)).id
+        await cluster.advance(seconds=3)
+
+        async def reasons() -> set[WaitReason]:
+            waiting = [(await cluster.client(name).get(task_id)).waiting_for for name in "abc"]
+            return {each.reason for each in waiting if each is not None}
+
+        async def lacking() -> list[bool]:
+            found = [await cluster.client(name).overview() for name in "abc"]
+            return [queue.lacks_worker for each in found for queue in each.queues if queue.queue == "mails"]
+
+        assert (await reasons(), await lacking()) == ({WaitReason.WORKER}, [True] * 3)
+        first = await cluster.client("a").schedule("mails", b"first", delay=0)
+        worker = cluster.worker("c")
+
+        @worker.on("mails", concurrency=1)
+        async def send(_: Delivery) -> None:
+            await cluster.sleep(seconds=3_600)
+
+        await worker.start()
+        await cluster.advance(seconds=5)
+        states = {(await cluster.client("a").get(each)).state.name: each for each in (task_id, first.id)}
+        assert sorted(states) == ["IN_FLIGHT", "PENDING"]
+        task_id = states["PENDING"]
+        assert (await reasons(), await lacking()) == ({WaitReason.SLOT}, [False] * 3)
 
 
 async def test_an_instance_that_is_killed_with_deliveries_out_costs_no_second_delivery() -> None:

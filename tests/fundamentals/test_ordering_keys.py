@@ -210,7 +210,7 @@ async def test_what_has_expired_is_not_said_to_come_before(server: Server, clien
     await server.advance(seconds=61)
     waiting = (await client.get(second.id)).waiting_for
     assert waiting is not None
-    assert waiting.reason is WaitReason.SLOT
+    assert waiting.reason is WaitReason.WORKER
 
 
 async def test_a_retry_of_a_key_is_not_moved(server: Server, client: Client) -> None:

@@ -66,6 +66,26 @@ async def test_what_waits_in_the_store_for_a_worker_is_told_until_one_has_taken_
     assert (queue_of(found, "mails").workers, queue_of(found, "mails").has_backlog) == (0, False)
 
 
+async def test_a_queue_lacks_a_worker_while_something_of_it_is_due_and_nobody_takes_it(
+    server: Server, client: Client
+) -> None:
+    """In memory, in the store, until somebody does: by calls as well, which are no worker's stream."""
+    await client.schedule_many("mails", [(b"", server.now + MINUTE)] * 2)
+
+    async def lacks() -> bool:
+        return queue_of(await client.overview(), "mails").lacks_worker
+
+    assert not await lacks()
+    await server.advance(minutes=2)
+    assert await lacks()
+    await server.advance(minutes=20)
+    assert await lacks()
+    assert len(await client.receive("mails", max=1)) == 1
+    await server.advance(seconds=2)
+    found = queue_of(await client.overview(), "mails")
+    assert (found.due, found.lacks_worker) == (1, False)
+
+
 async def test_what_waits_in_the_store_is_looked_for_in_turn(
     server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

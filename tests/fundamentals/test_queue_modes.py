@@ -213,7 +213,7 @@ async def test_what_is_due_waits_for_a_worker_where_there_is_none(server: Server
     await server.advance(minutes=2)
     waiting = (await client.get(task.id)).waiting_for
     assert waiting is not None
-    assert (waiting.reason, waiting.until) == (WaitReason.SLOT, None)
+    assert (waiting.reason, waiting.until) == (WaitReason.WORKER, None)
 
 
 async def test_what_is_wrong_is_refused_with_a_sentence(server: Server, client: Client) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+
+import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import Client
+from timerd.client import Client, InvalidTask, TimerdError
 from timerd.testing import Server
 
 MS = timedelta(milliseconds=1)
@@ -62,6 +64,29 @@ async def test_an_instant_in_the_past_fires_at_once(server: Server, client: Clie
     assert inbox.times == [server.now]
     assert inbox.got[0].delivery.late
     assert await ledger(server) == {"inserted": 1, "acked": 1}
+
+
+@pytest.mark.parametrize("year", [1973, 1999])
+async def test_an_instant_of_long_ago_fires_at_once_as_well(
+    server: Server, client: Client, inbox: Inbox, year: int
+) -> None:
+    await inbox.works("mails")
+    await client.schedule("mails", b"x", at=datetime(year, 4, 1, tzinfo=UTC))
+    await server.settle()
+    assert inbox.times == [server.now]
+
+
+async def test_seconds_where_milliseconds_are_meant_are_refused(server: Server, client: Client) -> None:
+    """Of one task, of many, and of a move: 2030 in seconds, read as milliseconds, is a day of January 1970."""
+    wrong = datetime.fromtimestamp(server.now.timestamp() / 1_000, UTC)
+    task = await client.schedule("mails", b"x", delay=60)
+    with pytest.raises(InvalidTask, match="are these seconds, where milliseconds are meant"):
+        await client.schedule("mails", b"x", at=wrong)
+    with pytest.raises(InvalidTask, match="are these seconds, where milliseconds are meant"):
+        await client.reschedule(task.id, at=wrong)
+    with pytest.raises(TimerdError, match="are these seconds, where milliseconds are meant"):
+        await client.schedule_many("mails", [(b"x", wrong), (b"y", server.now)])
+    assert (await ledger(server))["inserted"] == 2
 
 
 async def test_many_tasks_each_at_its_own_instant(server: Server, client: Client, inbox: Inbox) -> None:

@@ -63,6 +63,8 @@ async def test_a_payload_above_a_mebibyte_with_the_most_that_can_be_configured()
 
 async def test_an_id_of_another_namespace_is_not_found(server: Server, client: Client) -> None:
     task = await client.schedule("mails", b"x", delay=60)
+    with pytest.raises(NotFound, match="if it is the key of a task, give it as the key"):
+        await client.get("order-4711")
     with pytest.raises(NotFound, match="check the id and the namespace"):
         await server.client(namespace="other").get(task.id)
     assert (await client.get(task.id)).payload == b"x"

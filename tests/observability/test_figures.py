@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from tests.observability.watched_node import watched
 from tests.schedules.zones_rig import CHANGED, NEW, OLD
@@ -80,6 +81,31 @@ async def test_a_spoilt_row_of_the_ledger_does_not_hide_the_other_metrics(
     assert "timerd_ledger_imbalance_rows" not in text
     assert 'timerd_store_errors_total{call="facts",error="error"} 1.0' in text
     assert "cannot be counted" in caplog.text
+
+
+async def test_what_waits_in_the_store_for_a_worker_is_counted_by_queue_and_that_of_unknown_names_together() -> None:
+    async with Server() as server:
+        await server.client().schedule("mails", b"x", delay=60)
+        await server.client().schedule("mails", b"x", delay=400)
+        await server.advance(minutes=20)
+        assert await backlogs(server) == {"mails": 2, "(others)": 0}
+        await server.restart()
+        assert await backlogs(server) == {"(others)": 2}
+        worker = server.worker()
+
+        @worker.on("mails")
+        async def handle(_delivery: Delivery) -> None: ...
+
+        await worker.start()
+        await server.advance(minutes=1)
+        assert await backlogs(server) == {"mails": 0, "(others)": 0}
+
+
+async def backlogs(server: Server) -> dict[str, int]:
+    with watched(server.node) as observed:
+        text = exposition(await observed.figures()).decode()
+    [family] = [each for each in text_string_to_metric_families(text) if each.name == "timerd_backlog_buckets"]
+    return {sample.labels["queue"]: int(sample.value) for sample in family.samples}
 
 
 async def test_a_sweep_is_counted_and_seen_until_it_is_at_its_end() -> None:

@@ -151,7 +151,8 @@ async def test_large_messages_leave_the_loop_to_others(rig: Rig) -> None:
             turns += 1
             await asyncio.sleep(0)
 
-    items = [wire.TaskItem(fire_time=Timestamp(seconds=1), template=task_wire.TaskTemplate(queue="q"))] * 5_000
+    due = Timestamp(seconds=NOW_MS // 1_000)
+    items = [wire.TaskItem(fire_time=due, template=task_wire.TaskTemplate(queue="q"))] * 5_000
     batch = wire.ScheduleBatchRequest(items=wire.TaskItems(items=items))
     counting = asyncio.create_task(count())
     mutations = rig.api.verbs()

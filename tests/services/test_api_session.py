@@ -68,6 +68,7 @@ async def test_a_slow_message_does_not_hold_up_the_next() -> None:
         call.cancel()
 
 
+NOW_S = NOW_MS // 1000
 BAD_MESSAGES = {
     "nothing asked": (wire.SessionRequest(), "request"),
     "bad queue": (batch(0, template=task_wire.TaskTemplate(queue="a b")), "template.queue"),
@@ -77,7 +78,9 @@ BAD_MESSAGES = {
     ),
     "no ids": (wire.SessionRequest(cancel=wire.CancelBatchRequest()), "task_ids"),
     "unknown id": (
-        wire.SessionRequest(reschedule=wire.RescheduleRequest(task_id="x", fire_time=Timestamp(seconds=1))),
+        wire.SessionRequest(
+            reschedule=wire.RescheduleRequest(task_id="x", fire_time=Timestamp(seconds=NOW_MS // 1000))
+        ),
         "task_id",
     ),
 }

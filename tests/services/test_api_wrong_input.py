@@ -146,7 +146,8 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "bad expire": ("Schedule", templated(expire_time=Timestamp(nanos=-1)), "template.expire_time", "valid Timestamp"),
     "no due": ("Schedule", order(fire_time=None), "fire_time", "Neither fire_time nor delay"),
     "far": ("Schedule", order(fire_time=Timestamp(seconds=NOW_S + CENTURY)), "fire_time", "more than 100 years"),
-    "before 1970": ("Schedule", order(fire_time=Timestamp(seconds=-1)), "fire_time", "before 1970"),
+    "before 1970": ("Schedule", order(fire_time=Timestamp(seconds=-1)), "fire_time", "before March 1973"),
+    "seconds as ms": ("Schedule", order(fire_time=Timestamp(seconds=NOW_S // 1_000)), "fire_time", "are these seconds"),
     "bad fire_time": ("Schedule", order(fire_time=Timestamp(seconds=1 << 60)), "fire_time", "valid Timestamp"),
     "negative delay": ("Schedule", delayed(delay=Duration(seconds=-1)), "delay", "negative"),
     "slightly negative delay": ("Schedule", delayed(delay=Duration(nanos=-1)), "delay", "negative"),
@@ -301,16 +302,17 @@ async def test_the_details_are_those_of_google_rpc(rig: Rig) -> None:
 
 
 async def test_a_token_serves_its_own_query_only(rig: Rig) -> None:
+    now = {"start_time": Timestamp(seconds=NOW_S), "end_time": Timestamp(seconds=NOW_S + 1)}
     for n in range(3):
-        await rig.stub.Schedule(order(fire_time=Timestamp(seconds=1, nanos=n * 1_000_000)))
-    first = await rig.stub.List(wire.ListRequest(filter=ranged(), page_size=1))
+        await rig.stub.Schedule(order(fire_time=Timestamp(seconds=NOW_S, nanos=n * 1_000_000)))
+    first = await rig.stub.List(wire.ListRequest(filter=ranged(**now), page_size=1))
     token = first.next_page_token
-    more = await rig.stub.List(wire.ListRequest(filter=ranged(), page_size=2, page_token=token, max_scanned=5))
+    more = await rig.stub.List(wire.ListRequest(filter=ranged(**now), page_size=2, page_token=token, max_scanned=5))
     assert len(more.tasks) == 2
     for verb, request in [
-        ("List", wire.ListRequest(filter=ranged(queue="q"), page_token=token)),
-        ("List", wire.ListRequest(namespace="other", filter=ranged(), page_token=token)),
-        ("Count", wire.CountRequest(filter=ranged(), page_token=token)),
+        ("List", wire.ListRequest(filter=ranged(**now, queue="q"), page_token=token)),
+        ("List", wire.ListRequest(namespace="other", filter=ranged(**now), page_token=token)),
+        ("Count", wire.CountRequest(filter=ranged(**now), page_token=token)),
     ]:
         error = await refusal(rig, verb, request)
         assert "another query" in (error.details() or "")

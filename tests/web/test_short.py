@@ -135,6 +135,13 @@ async def test_a_repeat_is_answered_as_the_first_time(rig: Rig) -> None:
     assert (await post(rig, HOUR, b"another", headers)).json["task_id"] != answers[0]["task_id"]
 
 
+async def test_an_instant_of_long_ago_fires_at_once(rig: Rig) -> None:
+    """After an outage that is how what is overdue comes in."""
+    answer = await post(rig, "/v1/queues/teas/tasks?at=1999-12-31T23:59:59Z", b"tea")
+    assert (answer.status, answer.json["outcome"], answer.json["fire_time"]) == (200, "stored", "1999-12-31T23:59:59Z")
+    assert [each["payload"] for each in await receive(rig)] == ["tea"]
+
+
 async def test_a_key_in_use(rig: Rig) -> None:
     first = (await post(rig, HOUR, b"a", {"Timerd-Key": "tea"})).json
     taken = await post(rig, HOUR, b"b", {"Timerd-Key": "tea"})
@@ -192,11 +199,23 @@ async def test_a_task_is_moved_and_cancelled_by_id_and_by_key(rig: Rig) -> None:
     assert (unknown.status, unknown.json["code"]) == (404, "not_found")
 
 
+NEAR = {
+    "/v1/tasks": "near it are /v1/queues/{queue}/tasks, /v1/tasks/{id}, and ",
+    "/v1/key/order-4711": "near it is /v1/keys/{key}, and ",
+    "/queue/mails/task": "near it is /v1/queues/{queue}/tasks, and ",
+    "/v2/" + "a" * 150: "",
+    "/v1/": "",
+}
+
+
 async def test_a_path_that_is_none_and_a_verb_of_another_are_said_in_a_sentence(rig: Rig) -> None:
     for path in ("/v1/task/abc", "/v1/", "/v1/queues/mails", "/queues/mails/tasks", "/api"):
         unknown = await rig.caller.ask("GET", path)
         assert (unknown.status, unknown.json["code"], unknown.reason) == (404, "not_found", "PATH_UNKNOWN")
         assert path in unknown.json["message"]
+    for path, near in NEAR.items():
+        said = (await rig.caller.ask("POST", path, b"x")).json["message"]
+        assert said == f"There is no path {path!r}: {near}GET /openapi.json lists those that there are."
     wrong = await rig.caller.ask("GET", "/v1/queues/mails/tasks?in=3s")
     assert (wrong.status, wrong.json["code"], wrong.headers["Allow"]) == (405, "unimplemented", "POST")
     assert wrong.json["message"] == "/v1/queues/mails/tasks is not asked by GET, but by POST."
@@ -286,6 +305,7 @@ WRONG = [
     ("POST", f"{TEAS}?in=3s&in=4s", b"x", {}, "in stands twice in the query"),
     ("POST", f"{HOUR}&namespace=a&namespace=b", b"x", {}, "namespace stands twice in the query"),
     ("POST", f"{HOUR}&on_conflict=ignore", b"x", {}, "use reject, keep, replace"),
+    ("POST", "/v1/queues/q/tasks?at=1970-01-22T21:54:32Z", b"x", {}, "are these seconds, where milliseconds are meant"),
     ("POST", HOUR, b"x", {"Timerd-Priority": "high"}, "write a whole number from 0 to 10"),
     ("POST", HOUR, b"x", {"Timerd-Priority": "11"}, "Timerd-Priority is '11': write a whole number from 0 to 10"),
     (

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,12 +14,15 @@ from timerd.commands.call import CommandCall, listing
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord
 from timerd.commands.times import iso_of, shown_twice
+from timerd.model.counted import counted
 
 if TYPE_CHECKING:
-    from timerd.client import TaskInfo
+    from timerd.client import Client, TaskInfo
 
 # What is said of a task that waits for nothing.
 NOT_DUE, IN_HAND, OVER = "NOT_DUE", "IN_HAND", "OVER"
+# Of a backlog of millions a person wants the sentence, not the figure.
+_COUNTING_S = 3.0
 _ALIVE = ("PENDING", "RETRYING")
 
 
@@ -37,6 +42,9 @@ async def explain(
     client = await call.connect()
     task = await client.get(named, key=key)
     reason, until, sentence = why(task)
+    waiting = await waiting_with(client, task) if reason == "WORKER" else None
+    if waiting:
+        sentence += f" Of the queue {counted(waiting, 'task', 'wait')}."
     record: OutputRecord = {
         "task_id": task.id,
         "queue": task.queue,
@@ -44,11 +52,21 @@ async def explain(
         "reason": reason,
         "until": iso_of(until) if until is not None else None,
         **holders(task),
+        "waiting": waiting,
         "description": sentence,
     }
     call.out.details(
         record, {"task": task.id, "queue": task.queue, "state": task.state.name, reason.replace("_", " "): sentence}
     )
+
+
+async def waiting_with(client: Client, task: TaskInfo) -> int | None:
+    """How many tasks of its queue are due. None: so many that counting them takes too long."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_COUNTING_S):
+            now = (await client.server_info()).engine_time.ToDatetime(UTC)
+            return int(await client.count(queue=task.queue, end=now + timedelta(milliseconds=1)))
+    return None
 
 
 def holders(task: TaskInfo) -> OutputRecord:

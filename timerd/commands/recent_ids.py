@@ -7,6 +7,7 @@ command line remembers what it has shown to this user on this machine, in a file
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -79,9 +80,11 @@ def unknown_part(text: str) -> str:
     """What to say where the server knows no task by what was typed; empty: that is as long as an id."""
     if len(text) >= _WHOLE_CHARS:
         return ""
+    by_key = f"If it is the key of a task, `timerd get --key {shlex.quote(text)}` shows its id."
     if len(text) < LEAST_CHARS:
-        return f"{text!r} is too short to be a part of an id: give {LEAST_CHARS} characters at least, or the whole id."
-    return f"{text!r} is no whole id, and no id that was shown here recently has it in it: give the id whole."
+        least = f"give {LEAST_CHARS} characters at least, or the whole id"
+        return f"{text!r} is too short to be a part of an id: {least}. {by_key}"
+    return f"{text!r} is no whole id, and no id that was shown here recently has it in it: give the id whole. {by_key}"
 
 
 def _several(text: str, found: Sequence[str]) -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LOOK_S = 1.1
 _MOST_QUEUES = 15
+_MOST_NAMED = 3
 _BARS = " ▁▂▃▄▅▆▇█"
 _QUEUES = (
     Column("queue", Kind.NAME),
@@ -63,13 +64,13 @@ async def top(call: CommandCall) -> None:
         return call.out.one(record, "")
     call.out.say(_summary(record))
     call.out.say("")
-    call.out.many(record["queues"][:_MOST_QUEUES], _QUEUES, "No queue has had a task since the start.")
+    call.out.many(map(_queue_row, record["queues"][:_MOST_QUEUES]), _QUEUES, "No queue has had a task since the start.")
     call.out.say("")
     call.out.many(map(_instance_row, record["instances"]), _INSTANCES, "No instance answers.")
 
 
 def record_of(before: GetOverviewResponse, after: GetOverviewResponse, minutes: Sequence[int]) -> dict[str, Any]:
-    """What two looks say; the queues with the most fires first, then those with the most that is due."""
+    """What two looks say; of the queues those first that wait for a worker, then those with the most fires."""
     seconds = max(1.0, (after.engine_time.ToMilliseconds() - before.engine_time.ToMilliseconds()) / 1000)
     known = {(each.namespace, each.queue): each for each in before.queues}
     queues = [_queue_record(each, known.get((each.namespace, each.queue)), seconds) for each in after.queues]
@@ -87,9 +88,13 @@ def record_of(before: GetOverviewResponse, after: GetOverviewResponse, minutes: 
         "fired": sum(late),
         "minutes": list(minutes),
         "silent": list(after.silent),
-        "queues": sorted(queues, key=lambda each: (-each["fires_per_s"], -each["due"], each["queue"])),
+        "queues": sorted(queues, key=_rank),
         "instances": [_instance_record(each, after) for each in after.instances],
     }
+
+
+def _rank(queue: OutputRecord) -> tuple[bool, float, int, str]:
+    return not queue["lacks_worker"], -queue["fires_per_s"], -queue["due"], queue["queue"]
 
 
 def _more(now: int, then: int) -> int:
@@ -114,7 +119,12 @@ def _queue_record(now: QueueActivity, then: QueueActivity | None, seconds: float
         "pending": now.pending,
         "dead": now.dead,
         "workers": now.workers,
+        "lacks_worker": now.lacks_worker,
     }
+
+
+def _queue_row(record: OutputRecord) -> OutputRecord:
+    return {**record, "workers": "none!"} if record["lacks_worker"] else record
 
 
 def _instance_record(instance: InstanceActivity, found: GetOverviewResponse) -> dict[str, Any]:
@@ -143,7 +153,9 @@ def _summary(record: OutputRecord) -> str:
         f"next hour {counted(sum(record['minutes']), 'task')}, by the minute:",
         f"|{bars(record['minutes'])}|",
     ]
-    return "\n".join([*lines, *(f"{name} does not answer" for name in record["silent"])])
+    waiting = [each["queue"] for each in record["queues"] if each["lacks_worker"]]
+    said = [f"{queue}: tasks are due, and no worker is connected" for queue in waiting[:_MOST_NAMED]]
+    return "\n".join([*lines, *(f"{name} does not answer" for name in record["silent"]), *said])
 
 
 def _late(bound_ms: float | None) -> str:

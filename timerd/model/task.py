@@ -13,6 +13,8 @@ MAX_PAYLOAD_BYTES = 1 << 20
 MAX_BATCH_TASKS = 10_000
 MAX_PRIORITY = 10
 HORIZON_MS = 100 * 366 * 86_400_000
+# Of milliseconds that is March 1973; seconds of the present are less for 3,000 years to come.
+EARLIEST_MS = 100_000_000_000
 # A level of priority is worth so much waiting (protocol section 6).
 PRIORITY_MS = 64_000
 

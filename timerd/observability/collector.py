@@ -87,6 +87,8 @@ def _tasks(f: Figures) -> Iterator[Metric]:
         GaugeMetricFamily("timerd_tasks_due", "Tasks in memory that are due and not with a worker.", labels=QUEUE),
         f.due,
     )
+    waits = "Buckets of the store in which due tasks may wait for a worker, of queues that have none."
+    yield _each(GaugeMetricFamily("timerd_backlog_buckets", waits, labels=QUEUE), f.backlogs)
     yield _each(
         CounterMetricFamily("timerd_tasks_changed", "Cancels, moves, purges and redrives.", labels=("change",)),
         f.changed,

@@ -19,6 +19,7 @@ from timerd.core.partition import PartitionMachine
 from timerd.core.regulation import KeyUse, LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.partition import scope_of
 from timerd.observability.curves import Curve, curve_of
 from timerd.observability.key_figures import KeyFigures, keys_of
 from timerd.observability.limit_figures import (
@@ -90,13 +91,15 @@ def _targets(sinks: Iterable[WebhookSink | StreamSink]) -> dict[QueueKey, Target
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`due`: in memory, of the queues that are known; `oldest_due_s`: how long the oldest task that has come due and is
+    """`due`: in memory, of the queues that are known; `backlogs`: buckets of the store in which something due may wait,
+    of queues without workers; `oldest_due_s`: how long the oldest task that has come due and is
     held here waits; `mark_lag_s`: how far the slowest partition's mark is behind the present."""
 
     queues: Mapping[QueueKey, QueueFigures]
     scheduled: Mapping[QueueKey, int]
     pending: Mapping[QueueKey, int]
     due: Mapping[QueueKey, int]
+    backlogs: Mapping[QueueKey, int]
     changed: Mapping[str, int]
     quota_taken: Mapping[tuple[str, str], int]
     quota_refused: Mapping[tuple[str, str], int]
@@ -194,7 +197,6 @@ class Observed:
         now_ms = self._time.exact_ms()
         machines = list(self._scheduler.machines.values())
         oldest = [ms for m in machines if (ms := m.oldest_standing_ms(int(now_ms))) is not None]
-        marks = [_mark_ms(m) for m in machines if m.partition.bucket_ms <= now_ms]
         held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
@@ -202,6 +204,7 @@ class Observed:
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
             due=self._due(machines, int(now_ms)),
+            backlogs=self._backlogs(),
             changed=dict(self._api.changed),
             quota_taken=dict(self._api.quotas.taken),
             quota_refused=dict(self._api.quotas.refused),
@@ -225,7 +228,7 @@ class Observed:
             lease_sure=self._time.is_sure,
             loaded=sum(m.waiting_rows for m in machines),
             oldest_due_s=max(0.0, now_ms - min(oldest, default=now_ms)) / 1000,
-            mark_lag_s=max(0.0, now_ms - min(marks, default=now_ms)) / 1000,
+            mark_lag_s=_mark_lag_s(machines, now_ms),
             memory_used_bytes=memory.used_bytes,
             memory_budget_bytes=memory.budget_bytes,
             ingest_used_bytes=ingest.used_bytes,
@@ -267,6 +270,17 @@ class Observed:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
         return self._due_of(machines, [queue for queue in self._known() if not queue.is_internal], now_ms)
 
+    def _backlogs(self) -> Mapping[QueueKey, int]:
+        """The store knows scopes. Of a queue that was not used since the start nobody knows the name: these are counted
+        together, so that none is missing."""
+        if self._facts is None:
+            return {}
+        left = dict(self._facts.backlogs)
+        named = {queue: left.pop(scope_of(*queue), 0) for queue in self._known()}
+        return {queue: buckets for queue, buckets in named.items() if not queue.is_internal} | {
+            OTHERS: sum(left.values())
+        }
+
     def _known(self) -> set[QueueKey]:
         return {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
 
@@ -294,6 +308,11 @@ class Observed:
                 self._facts = None
                 self.store_times.failed[FACTS, ERROR] += 1
                 _log.exception("what the store holds cannot be counted: the metrics are without it")
+
+
+def _mark_lag_s(machines: Iterable[PartitionMachine], now_ms: float) -> float:
+    marks = [_mark_ms(each) for each in machines if each.partition.bucket_ms <= now_ms]
+    return max(0.0, now_ms - min(marks, default=now_ms)) / 1000
 
 
 def _mark_ms(machine: PartitionMachine) -> int:

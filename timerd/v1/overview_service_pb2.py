@@ -26,7 +26,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from timerd.v1 import timer_service_pb2 as timerd_dot_v1_dot_timer__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n timerd/v1/overview_service.proto\x12\ttimerd.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dtimerd/v1/timer_service.proto\"\xb6\x02\n\rQueueActivity\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x11\n\tscheduled\x18\x03 \x01(\x04\x12\x0b\n\x03\x64ue\x18\x04 \x01(\x04\x12\x0c\n\x04sent\x18\x05 \x01(\x04\x12\x0f\n\x07in_hand\x18\x06 \x01(\x04\x12\x36\n\x07settled\x18\x07 \x03(\x0b\x32%.timerd.v1.QueueActivity.SettledEntry\x12\x0c\n\x04\x64\x65\x61\x64\x18\x08 \x01(\x04\x12\x17\n\x0flateness_counts\x18\t \x03(\x04\x12\x0f\n\x07workers\x18\n \x01(\x04\x12\x0f\n\x07pending\x18\x0b \x01(\x04\x12\x13\n\x0bhas_backlog\x18\x0c \x01(\x08\x1a.\n\x0cSettledEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xf9\x01\n\x0eWorkerActivity\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x13\n\x0bqueue_count\x18\x04 \x01(\r\x12\x30\n\x0c\x63onnect_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07settled\x18\x06 \x01(\x04\x12\x34\n\x10last_settle_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x05pools\x18\x08 \x03(\x0b\x32\x17.timerd.v1.PoolActivity\"I\n\x0cPoolActivity\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x03(\t\x12\r\n\x05slots\x18\x03 \x01(\r\x12\x0c\n\x04\x66ree\x18\x04 \x01(\r\"\x95\x01\n\x0e\x43\x61naryActivity\x12\x13\n\x0binterval_ms\x18\x01 \x01(\x04\x12\x0e\n\x06\x61ge_ms\x18\x02 \x01(\x04\x12\x31\n\x04runs\x18\x03 \x03(\x0b\x32#.timerd.v1.CanaryActivity.RunsEntry\x1a+\n\tRunsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\x95\x03\n\x10InstanceActivity\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tin_flight\x18\x05 \x01(\x04\x12\x0e\n\x06loaded\x18\x06 \x01(\x04\x12\x15\n\roldest_due_ms\x18\x07 \x01(\x04\x12\x19\n\x11memory_used_bytes\x18\x08 \x01(\x04\x12\x1b\n\x13memory_budget_bytes\x18\t \x01(\x04\x12\x18\n\x10schedules_broken\x18\n \x01(\x04\x12(\n\x06queues\x18\x0b \x03(\x0b\x32\x18.timerd.v1.QueueActivity\x12*\n\x07workers\x18\x0c \x03(\x0b\x32\x19.timerd.v1.WorkerActivity\x12\x14\n\x0cworker_count\x18\r \x01(\r\x12)\n\x06\x63\x61nary\x18\x0e \x01(\x0b\x32\x19.timerd.v1.CanaryActivity\"\x14\n\x12GetOverviewRequest\"\x84\x02\n\x13GetOverviewResponse\x12/\n\x0b\x65ngine_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\tinstances\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.InstanceActivity\x12\x0e\n\x06silent\x18\x03 \x03(\t\x12(\n\x06queues\x18\x04 \x03(\x0b\x32\x18.timerd.v1.QueueActivity\x12\x1a\n\x12lateness_bounds_ms\x18\x05 \x03(\x01\x12\x13\n\x0b\x61nswered_by\x18\x06 \x01(\t\x12!\n\x06ledger\x18\x07 \x01(\x0b\x32\x11.timerd.v1.Ledger\"\x90\x01\n\x0eGetLoadRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"P\n\x0fGetLoadResponse\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05tasks\x18\x02 \x03(\x04\"\xab\x01\n\x0b\x41uditedCall\x12\x30\n\x0crequest_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\x0c\n\x04peer\x18\x03 \x01(\t\x12\x0e\n\x06method\x18\x04 \x01(\t\x12\x0f\n\x07request\x18\x05 \x01(\t\x12\x0f\n\x07outcome\x18\x06 \x01(\t\x12\x0e\n\x06result\x18\x07 \x01(\t\x12\n\n\x02id\x18\x08 \x01(\t\"\xbe\x01\n\x17ListAuditedCallsRequest\x12\x0e\n\x06\x63\x61ller\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x05 \x01(\r\x12\x12\n\npage_token\x18\x06 \x01(\t\"Z\n\x18ListAuditedCallsResponse\x12%\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x16.timerd.v1.AuditedCall\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xfe\x01\n\x0fOverviewService\x12L\n\x0bGetOverview\x12\x1d.timerd.v1.GetOverviewRequest\x1a\x1e.timerd.v1.GetOverviewResponse\x12@\n\x07GetLoad\x12\x19.timerd.v1.GetLoadRequest\x1a\x1a.timerd.v1.GetLoadResponse\x12[\n\x10ListAuditedCalls\x12\".timerd.v1.ListAuditedCallsRequest\x1a#.timerd.v1.ListAuditedCallsResponseB1\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n timerd/v1/overview_service.proto\x12\ttimerd.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dtimerd/v1/timer_service.proto\"\xcc\x02\n\rQueueActivity\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x11\n\tscheduled\x18\x03 \x01(\x04\x12\x0b\n\x03\x64ue\x18\x04 \x01(\x04\x12\x0c\n\x04sent\x18\x05 \x01(\x04\x12\x0f\n\x07in_hand\x18\x06 \x01(\x04\x12\x36\n\x07settled\x18\x07 \x03(\x0b\x32%.timerd.v1.QueueActivity.SettledEntry\x12\x0c\n\x04\x64\x65\x61\x64\x18\x08 \x01(\x04\x12\x17\n\x0flateness_counts\x18\t \x03(\x04\x12\x0f\n\x07workers\x18\n \x01(\x04\x12\x0f\n\x07pending\x18\x0b \x01(\x04\x12\x13\n\x0bhas_backlog\x18\x0c \x01(\x08\x12\x14\n\x0clacks_worker\x18\r \x01(\x08\x1a.\n\x0cSettledEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\xf9\x01\n\x0eWorkerActivity\x12\x0e\n\x06worker\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0e\n\x06queues\x18\x03 \x03(\t\x12\x13\n\x0bqueue_count\x18\x04 \x01(\r\x12\x30\n\x0c\x63onnect_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07settled\x18\x06 \x01(\x04\x12\x34\n\x10last_settle_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x05pools\x18\x08 \x03(\x0b\x32\x17.timerd.v1.PoolActivity\"I\n\x0cPoolActivity\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06queues\x18\x02 \x03(\t\x12\r\n\x05slots\x18\x03 \x01(\r\x12\x0c\n\x04\x66ree\x18\x04 \x01(\r\"\x95\x01\n\x0e\x43\x61naryActivity\x12\x13\n\x0binterval_ms\x18\x01 \x01(\x04\x12\x0e\n\x06\x61ge_ms\x18\x02 \x01(\x04\x12\x31\n\x04runs\x18\x03 \x03(\x0b\x32#.timerd.v1.CanaryActivity.RunsEntry\x1a+\n\tRunsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\"\x95\x03\n\x10InstanceActivity\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07version\x18\x03 \x01(\t\x12.\n\nstart_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tin_flight\x18\x05 \x01(\x04\x12\x0e\n\x06loaded\x18\x06 \x01(\x04\x12\x15\n\roldest_due_ms\x18\x07 \x01(\x04\x12\x19\n\x11memory_used_bytes\x18\x08 \x01(\x04\x12\x1b\n\x13memory_budget_bytes\x18\t \x01(\x04\x12\x18\n\x10schedules_broken\x18\n \x01(\x04\x12(\n\x06queues\x18\x0b \x03(\x0b\x32\x18.timerd.v1.QueueActivity\x12*\n\x07workers\x18\x0c \x03(\x0b\x32\x19.timerd.v1.WorkerActivity\x12\x14\n\x0cworker_count\x18\r \x01(\r\x12)\n\x06\x63\x61nary\x18\x0e \x01(\x0b\x32\x19.timerd.v1.CanaryActivity\"\x14\n\x12GetOverviewRequest\"\x84\x02\n\x13GetOverviewResponse\x12/\n\x0b\x65ngine_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\tinstances\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.InstanceActivity\x12\x0e\n\x06silent\x18\x03 \x03(\t\x12(\n\x06queues\x18\x04 \x03(\x0b\x32\x18.timerd.v1.QueueActivity\x12\x1a\n\x12lateness_bounds_ms\x18\x05 \x03(\x01\x12\x13\n\x0b\x61nswered_by\x18\x06 \x01(\t\x12!\n\x06ledger\x18\x07 \x01(\x0b\x32\x11.timerd.v1.Ledger\"\x90\x01\n\x0eGetLoadRequest\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"P\n\x0fGetLoadResponse\x12.\n\nstart_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05tasks\x18\x02 \x03(\x04\"\xab\x01\n\x0b\x41uditedCall\x12\x30\n\x0crequest_time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0e\n\x06\x63\x61ller\x18\x02 \x01(\t\x12\x0c\n\x04peer\x18\x03 \x01(\t\x12\x0e\n\x06method\x18\x04 \x01(\t\x12\x0f\n\x07request\x18\x05 \x01(\t\x12\x0f\n\x07outcome\x18\x06 \x01(\t\x12\x0e\n\x06result\x18\x07 \x01(\t\x12\n\n\x02id\x18\x08 \x01(\t\"\xbe\x01\n\x17ListAuditedCallsRequest\x12\x0e\n\x06\x63\x61ller\x18\x01 \x01(\t\x12\x0e\n\x06method\x18\x02 \x01(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\tpage_size\x18\x05 \x01(\r\x12\x12\n\npage_token\x18\x06 \x01(\t\"Z\n\x18ListAuditedCallsResponse\x12%\n\x05\x63\x61lls\x18\x01 \x03(\x0b\x32\x16.timerd.v1.AuditedCall\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t2\xfe\x01\n\x0fOverviewService\x12L\n\x0bGetOverview\x12\x1d.timerd.v1.GetOverviewRequest\x1a\x1e.timerd.v1.GetOverviewResponse\x12@\n\x07GetLoad\x12\x19.timerd.v1.GetLoadRequest\x1a\x1a.timerd.v1.GetLoadResponse\x12[\n\x10ListAuditedCalls\x12\".timerd.v1.ListAuditedCallsRequest\x1a#.timerd.v1.ListAuditedCallsResponseB1\n\rcom.timerd.v1P\x01Z\x12timerd/v1;timerdv1\xaa\x02\tTimerd.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,33 +39,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CANARYACTIVITY_RUNSENTRY']._loaded_options = None
   _globals['_CANARYACTIVITY_RUNSENTRY']._serialized_options = b'8\001'
   _globals['_QUEUEACTIVITY']._serialized_start=112
-  _globals['_QUEUEACTIVITY']._serialized_end=422
-  _globals['_QUEUEACTIVITY_SETTLEDENTRY']._serialized_start=376
-  _globals['_QUEUEACTIVITY_SETTLEDENTRY']._serialized_end=422
-  _globals['_WORKERACTIVITY']._serialized_start=425
-  _globals['_WORKERACTIVITY']._serialized_end=674
-  _globals['_POOLACTIVITY']._serialized_start=676
-  _globals['_POOLACTIVITY']._serialized_end=749
-  _globals['_CANARYACTIVITY']._serialized_start=752
-  _globals['_CANARYACTIVITY']._serialized_end=901
-  _globals['_CANARYACTIVITY_RUNSENTRY']._serialized_start=858
-  _globals['_CANARYACTIVITY_RUNSENTRY']._serialized_end=901
-  _globals['_INSTANCEACTIVITY']._serialized_start=904
-  _globals['_INSTANCEACTIVITY']._serialized_end=1309
-  _globals['_GETOVERVIEWREQUEST']._serialized_start=1311
-  _globals['_GETOVERVIEWREQUEST']._serialized_end=1331
-  _globals['_GETOVERVIEWRESPONSE']._serialized_start=1334
-  _globals['_GETOVERVIEWRESPONSE']._serialized_end=1594
-  _globals['_GETLOADREQUEST']._serialized_start=1597
-  _globals['_GETLOADREQUEST']._serialized_end=1741
-  _globals['_GETLOADRESPONSE']._serialized_start=1743
-  _globals['_GETLOADRESPONSE']._serialized_end=1823
-  _globals['_AUDITEDCALL']._serialized_start=1826
-  _globals['_AUDITEDCALL']._serialized_end=1997
-  _globals['_LISTAUDITEDCALLSREQUEST']._serialized_start=2000
-  _globals['_LISTAUDITEDCALLSREQUEST']._serialized_end=2190
-  _globals['_LISTAUDITEDCALLSRESPONSE']._serialized_start=2192
-  _globals['_LISTAUDITEDCALLSRESPONSE']._serialized_end=2282
-  _globals['_OVERVIEWSERVICE']._serialized_start=2285
-  _globals['_OVERVIEWSERVICE']._serialized_end=2539
+  _globals['_QUEUEACTIVITY']._serialized_end=444
+  _globals['_QUEUEACTIVITY_SETTLEDENTRY']._serialized_start=398
+  _globals['_QUEUEACTIVITY_SETTLEDENTRY']._serialized_end=444
+  _globals['_WORKERACTIVITY']._serialized_start=447
+  _globals['_WORKERACTIVITY']._serialized_end=696
+  _globals['_POOLACTIVITY']._serialized_start=698
+  _globals['_POOLACTIVITY']._serialized_end=771
+  _globals['_CANARYACTIVITY']._serialized_start=774
+  _globals['_CANARYACTIVITY']._serialized_end=923
+  _globals['_CANARYACTIVITY_RUNSENTRY']._serialized_start=880
+  _globals['_CANARYACTIVITY_RUNSENTRY']._serialized_end=923
+  _globals['_INSTANCEACTIVITY']._serialized_start=926
+  _globals['_INSTANCEACTIVITY']._serialized_end=1331
+  _globals['_GETOVERVIEWREQUEST']._serialized_start=1333
+  _globals['_GETOVERVIEWREQUEST']._serialized_end=1353
+  _globals['_GETOVERVIEWRESPONSE']._serialized_start=1356
+  _globals['_GETOVERVIEWRESPONSE']._serialized_end=1616
+  _globals['_GETLOADREQUEST']._serialized_start=1619
+  _globals['_GETLOADREQUEST']._serialized_end=1763
+  _globals['_GETLOADRESPONSE']._serialized_start=1765
+  _globals['_GETLOADRESPONSE']._serialized_end=1845
+  _globals['_AUDITEDCALL']._serialized_start=1848
+  _globals['_AUDITEDCALL']._serialized_end=2019
+  _globals['_LISTAUDITEDCALLSREQUEST']._serialized_start=2022
+  _globals['_LISTAUDITEDCALLSREQUEST']._serialized_end=2212
+  _globals['_LISTAUDITEDCALLSRESPONSE']._serialized_start=2214
+  _globals['_LISTAUDITEDCALLSRESPONSE']._serialized_end=2304
+  _globals['_OVERVIEWSERVICE']._serialized_start=2307
+  _globals['_OVERVIEWSERVICE']._serialized_end=2561
 # @@protoc_insertion_point(module_scope)

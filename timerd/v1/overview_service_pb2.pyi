@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class QueueActivity(_message.Message):
-    __slots__ = ("namespace", "queue", "scheduled", "due", "sent", "in_hand", "settled", "dead", "lateness_counts", "workers", "pending", "has_backlog")
+    __slots__ = ("namespace", "queue", "scheduled", "due", "sent", "in_hand", "settled", "dead", "lateness_counts", "workers", "pending", "has_backlog", "lacks_worker")
     class SettledEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +31,7 @@ class QueueActivity(_message.Message):
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     PENDING_FIELD_NUMBER: _ClassVar[int]
     HAS_BACKLOG_FIELD_NUMBER: _ClassVar[int]
+    LACKS_WORKER_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     queue: str
     scheduled: int
@@ -43,7 +44,8 @@ class QueueActivity(_message.Message):
     workers: int
     pending: int
     has_backlog: bool
-    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., scheduled: _Optional[int] = ..., due: _Optional[int] = ..., sent: _Optional[int] = ..., in_hand: _Optional[int] = ..., settled: _Optional[_Mapping[str, int]] = ..., dead: _Optional[int] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., workers: _Optional[int] = ..., pending: _Optional[int] = ..., has_backlog: bool = ...) -> None: ...
+    lacks_worker: bool
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., scheduled: _Optional[int] = ..., due: _Optional[int] = ..., sent: _Optional[int] = ..., in_hand: _Optional[int] = ..., settled: _Optional[_Mapping[str, int]] = ..., dead: _Optional[int] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., workers: _Optional[int] = ..., pending: _Optional[int] = ..., has_backlog: bool = ..., lacks_worker: bool = ...) -> None: ...
 
 class WorkerActivity(_message.Message):
     __slots__ = ("worker", "namespace", "queues", "queue_count", "connect_time", "settled", "last_settle_time", "pools")

@@ -71,6 +71,7 @@ class WaitReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WAIT_REASON_BREAKER: _ClassVar[WaitReason]
     WAIT_REASON_KEY: _ClassVar[WaitReason]
     WAIT_REASON_TARGET: _ClassVar[WaitReason]
+    WAIT_REASON_WORKER: _ClassVar[WaitReason]
 TASK_STATE_UNSPECIFIED: TaskState
 TASK_STATE_PENDING: TaskState
 TASK_STATE_IN_FLIGHT: TaskState
@@ -114,6 +115,7 @@ WAIT_REASON_LIMIT: WaitReason
 WAIT_REASON_BREAKER: WaitReason
 WAIT_REASON_KEY: WaitReason
 WAIT_REASON_TARGET: WaitReason
+WAIT_REASON_WORKER: WaitReason
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_attempts", "initial_backoff", "multiplier", "max_backoff", "jitter", "attempt_timeout")

@@ -174,13 +174,13 @@ class Batch:
         self._write_tasks(request)
 
     def write(self, request: pb.ScheduleBatchRequest, namespace: str, request_id: str | None = None) -> None:
-        """With an id that no other message has: its own, or a new one. It says when it was made, if it has delays or
-        takes keys from other tasks."""
+        """With an id that no other message has: its own, or a new one. It says when it was made, if it has delays,
+        takes keys from other tasks, or is for an instant so long ago that the server asks."""
         request.namespace = namespace
         request.request_id = request_id or new_request_id()
         if self._delays:
             request.request_time.CopyFrom(timestamp_of_ms(self._request_time_ms))
-        elif request_id is None and (any(key for key, _ in self._items.values()) or self._is_long_past()):
+        elif any(key for key, _ in self._items.values()) or self._is_long_past():
             request.request_time.CopyFrom(timestamp_of_ms(self._clock()))
         self._write_tasks(request)
 

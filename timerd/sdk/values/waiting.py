@@ -22,6 +22,7 @@ class WaitReason(_WireEnum):
         BREAKER: attempts of its queue fail; `until` is when one is tried.
         KEY: a task of the same ordering key comes before it: `task_id` names it.
         TARGET: the stream or the webhook of its queue fails or has asked for a pause; `until` is when one is tried.
+        WORKER: no worker of its queue is connected.
     """
 
     UNSPECIFIED = 0
@@ -32,6 +33,7 @@ class WaitReason(_WireEnum):
     BREAKER = 5
     KEY = 6
     TARGET = 7
+    WORKER = 8
 
 
 @dataclass(frozen=True, slots=True)

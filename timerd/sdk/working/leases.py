@@ -45,6 +45,10 @@ class Hold:
         """Its handler runs."""
         self.heard_s = heard_s
 
+    def end(self) -> None:
+        """Its handler has ended."""
+        self.heard_s = monotonic
+
     def stalls_s(self) -> list[float]:
         """For how long the handler of each may be silent."""
         stalls_s = self.batch.stalls_s

@@ -181,7 +181,7 @@ class TimeLimits:
         self._calls.discard(call)
         CURRENT_CALL.set(None)
         for hold in call.holds:
-            hold.heard_s = monotonic
+            hold.end()
         if call.is_over:
             log.info("A call whose attempt had timed out has ended, after %s.", shown_s(call.took_s()))
 

@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from timerd.core.protocol import REQUEST_MEMORY_MS
 from timerd.model.errors import Invalid
 from timerd.model.instants import LAST_SECOND, shown
-from timerd.model.task import HORIZON_MS
+from timerd.model.task import EARLIEST_MS, HORIZON_MS
 
 MAX_CLOCK_DIFFERENCE_MS = 60_000
 # A proxy may end what is silent for longer.
@@ -102,9 +102,13 @@ def check_delay(delay_ms: int, field: str) -> None:
 
 
 def check_fire_at(fire_at_ms: int, now_ms: int, field: str) -> None:
-    """The past is allowed: such a task fires at once and is marked late."""
-    if fire_at_ms < 0:
-        raise Invalid("The fire_time lies before 1970: give a later one; any in the past fires at once.", field)
+    """The past is allowed: such a task fires at once and is marked late. What is plainly in another unit is not."""
+    if fire_at_ms < EARLIEST_MS:
+        raise Invalid(
+            f"The fire_time lies before March 1973 ({fire_at_ms} ms since 1970): are these seconds, where milliseconds "
+            "are meant? Any later time in the past fires at once.",
+            field,
+        )
     if fire_at_ms - now_ms > HORIZON_MS:
         raise Invalid(
             f"The fire_time {shown(fire_at_ms)} is more than 100 years ahead of now ({shown(now_ms)}): give an earlier "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from timerd.config import MIB, ServerConfig, own_version
+from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import TASK_ID_BYTES
 from timerd.ports import DeadLetter
@@ -46,6 +47,8 @@ class DeliveryFacts(NamedTuple):
 
     in_flight: int = 0
     workers: int = 0
+    # Queues whose tasks somebody takes. None: nobody knows.
+    served: Container[QueueKey] | None = None
 
 
 class OtherKeepers(Protocol):
@@ -102,7 +105,8 @@ class Reads:
         shown.history.extend(history_of(view.history))
         # While the clock is not trusted nobody knows what is due.
         with suppress(Unavailable):
-            if (waiting := waiting_of(view, self._rules, self._verbs.now_ms(), self._targets.trouble)) is not None:
+            served, now_ms = self._delivery().served, self._verbs.now_ms()
+            if (waiting := waiting_of(view, self._rules, now_ms, self._targets.trouble, served)) is not None:
                 shown.waiting_for.CopyFrom(waiting)
         return shown
 

@@ -21,7 +21,7 @@ from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
 from timerd.model.ordering import ordered_extra
 from timerd.model.rows import FLAG_ORDERED, PREFIX, ROW, RowGroup, record
-from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
+from timerd.model.task import EARLIEST_MS, HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
 from timerd.services.calls.column_keys import keys_of_columns
 from timerd.services.calls.due_times import ANY_DIFFERENCE_MS, DueClock, check_delay, check_fire_at, clock_of, ms_from
 from timerd.services.calls.expiries import Int64s, bad_expiries, check_expiries, check_instant
@@ -422,7 +422,7 @@ _known_head = lru_cache(maxsize=1024)(_head)
 def _column_problems(
     delays: Int64s | None, fire_at: Int64s, lengths: Int64s, template: Template, rules: Rules
 ) -> dict[int, NotStored]:
-    bad = (fire_at < 0) | (fire_at > rules.clock.now_ms + HORIZON_MS) | (lengths > rules.payload_limit_bytes)
+    bad = (fire_at < EARLIEST_MS) | (fire_at > rules.clock.now_ms + HORIZON_MS) | (lengths > rules.payload_limit_bytes)
     if delays is not None:
         bad |= (delays < 0) | (delays > HORIZON_MS)
     is_delay = delays is not None

@@ -46,8 +46,10 @@ def task_of_id(secret: bytes, namespace: str, text: str) -> TaskId:
 
 
 def not_found(namespace: str, text: str) -> NotFound:
+    is_id = parse_task_id(text) is not None
+    other = "" if is_id else " It does not look like an id: if it is the key of a task, give it as the key."
     return NotFound(
-        f"There is no task {quoted(text)} in the namespace {namespace!r}: check the id and the namespace.",
+        f"There is no task {quoted(text)} in the namespace {namespace!r}: check the id and the namespace.{other}",
         "TASK_NOT_FOUND",
         field="task_id",
     )

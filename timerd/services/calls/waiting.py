@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from timerd.core.regulation import HeldBack, Why
 from timerd.core.sinks.trouble import TargetTrouble
@@ -25,8 +25,10 @@ def waiting_of(
     rules: QueueRules,
     now_ms: int,
     trouble_of: Callable[[QueueKey], TargetTrouble | None] = _no_target,
+    served: Container[QueueKey] | None = None,
 ) -> wire.Waiting | None:
-    """None: it is not due, is with a worker, or has ended. `trouble_of`: the target of a queue."""
+    """None: it is not due, is with a worker, or has ended. `trouble_of`: the target of a queue. `served`: those that
+    somebody takes tasks of; None: nobody knows."""
     if view.template is None or view.state not in (State.PENDING, State.RETRYING):
         return None
     if view.due_at_ms > now_ms:
@@ -41,12 +43,17 @@ def waiting_of(
         return _until_all(queue, held_back)
     if view.behind is not None:
         return _until_key(view, view.behind)
-    if view.template.limit_key:
-        return _until_turn(queue, view.template.limit_key)
-    return wire.Waiting(
-        reason=wire.WAIT_REASON_SLOT,
-        description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
-    )
+    return _until_sent(queue, view.template.limit_key, served)
+
+
+def _until_sent(queue: QueueKey, limit_key: str, served: Container[QueueKey] | None) -> wire.Waiting:
+    """Nothing keeps it but what workers there are."""
+    if served is not None and queue not in served:
+        return _until_worker(queue)
+    if limit_key:
+        return _until_turn(queue, limit_key)
+    said = f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before."
+    return wire.Waiting(reason=wire.WAIT_REASON_SLOT, description=said)
 
 
 def _until_taken(queue: QueueKey, trouble: TargetTrouble, now_ms: int) -> wire.Waiting:
@@ -76,6 +83,11 @@ def _until_turn(queue: QueueKey, limit_key: str) -> wire.Waiting:
         f"was due before of its own, {limit_key!r}."
     )
     return wire.Waiting(reason=wire.WAIT_REASON_SLOT, description=said)
+
+
+def _until_worker(queue: QueueKey) -> wire.Waiting:
+    said = f"No worker of its queue {queue.queue!r} is connected: start one, as with `timerd work {queue.queue}`."
+    return wire.Waiting(reason=wire.WAIT_REASON_WORKER, description=said)
 
 
 def _until_retry(view: TaskView) -> wire.Waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 from timerd.config import ServerConfig
 from timerd.core.dispatch import LATENESS_BOUNDS_MS
@@ -13,10 +13,10 @@ from timerd.core.partition import PartitionMachine
 from timerd.core.taken import QueueKey
 from timerd.model.counted import counted
 from timerd.model.halts import Halt
-from timerd.model.partition import Partition
+from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.regulations import Mode
-from timerd.model.storage import StoreFacts
+from timerd.model.storage import BucketEntry, StoreFacts
 from timerd.ports import Store
 from timerd.services.engine.key_advice import halted_advice
 from timerd.services.engine.verbs import EngineFacts
@@ -51,7 +51,8 @@ class Facts:
 
     async def read(self) -> EngineFacts:
         store = await self._store.facts()
-        ledger = await self._ledger()
+        entries = await self._store.catalogue(None, -(1 << 62), int(self._time.exact_ms()) + 1)
+        ledger = await self._ledger(entries)
         machines = list(self._scheduler.machines.values())
         kept_back = self._kept_back(machines)
         oldest_ms = self._oldest_ms(machines, kept_back) or 0
@@ -75,7 +76,13 @@ class Facts:
             lateness_counts=self._scheduler.deliveries.machine.queue_stats.lateness_counts(),
             advice=self._advice(store, ledger, oldest_ms, await self._scheduler.halting.standing()),
             notes=self._notes(machines, kept_back),
+            backlogs=self._backlogs(entries),
         )
+
+    def _backlogs(self, entries: Iterable[BucketEntry]) -> Mapping[int, int]:
+        """What a worker takes is in memory, so only the scopes of queues without one have any."""
+        left = {TIME_SCOPE, *self._scheduler.scopes}
+        return Counter(entry.scope for entry in entries if not entry.finished and entry.scope not in left)
 
     def _oldest_ms(self, machines: Sequence[PartitionMachine], kept_back: Container[QueueKey]) -> int | None:
         """Position of the oldest row that is not over, but for what somebody keeps back: these queues, and keys that
@@ -109,10 +116,9 @@ class Facts:
         others = f"{counted(more, 'more queue', 'do')} not send what is due."
         return [*said[:MOST_NAMED], *([others] if more > 0 else [])]
 
-    async def _ledger(self) -> Ledger:
+    async def _ledger(self, entries: Iterable[BucketEntry]) -> Ledger:
         """Finished and unheld buckets from their control rows, held ones from memory."""
         ledger = Ledger()
-        entries = await self._store.catalogue(None, -(1 << 62), int(self._time.exact_ms()) + 1)
         places = {partition for entry in entries for partition in shards_of(entry)}
         read: set[Partition] = set()
         controls: list[Control] = []

@@ -7,7 +7,7 @@ tested alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -185,6 +185,8 @@ class EngineFacts:
     lateness_counts: Sequence[int]
     advice: Sequence[str]
     notes: Sequence[str] = ()
+    # Scope of a queue without workers -> in how many buckets of the store tasks may wait for one.
+    backlogs: Mapping[int, int] = field(default_factory=dict)
 
 
 # Of a late ack: None where its task is acked, or what the task is instead, or what kept it from being known.

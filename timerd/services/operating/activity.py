@@ -54,6 +54,10 @@ class Activity:
         """This instance has one."""
         self._canary = canary
 
+    def is_served(self, queue: QueueKey) -> bool:
+        """Whether a worker, a call that receives, a webhook or a stream takes its tasks, at whichever instance."""
+        return queue in self._scheduler.memory.worked
+
     def report(self) -> pb.InstanceActivity:
         """Name and address are what the asking instance knows it by."""
         now_ms = self._now_ms()

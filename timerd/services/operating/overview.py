@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from timerd.core.dispatch import LATENESS_BOUNDS_MS
+from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid, StoreUnavailable, StoreUnknown
 from timerd.model.partition import scope_of
 from timerd.ports import Store
@@ -157,7 +158,7 @@ class Overview:
 
     async def _add_backlogs(self, queues: Sequence[pb.QueueActivity], now_ms: int) -> None:
         """What a worker takes is in memory, so only those without one are looked for. As _add_pending."""
-        idle = [queue for queue in queues if queue.namespace and not queue.workers]
+        idle = [queue for queue in queues if queue.namespace and not self._is_served(queue)]
         asked = sorted(map(_name, idle), key=self._looked_ms)[:MOST_BACKLOGS_READ]
         with suppress(StoreUnavailable, StoreUnknown):
             for name in asked:
@@ -166,6 +167,10 @@ class Overview:
                     self._backlogs[name] = any(not each.finished for each in buckets), now_ms
         for queue in idle:
             queue.has_backlog = self._backlogs.get(_name(queue), (False, 0))[0]
+            queue.lacks_worker = queue.has_backlog or queue.due > 0
+
+    def _is_served(self, queue: pb.QueueActivity) -> bool:
+        return queue.workers > 0 or self._activity.is_served(QueueKey(*_name(queue)))
 
     def _looked_ms(self, name: QueueName) -> int:
         known = self._backlogs.get(name)

@@ -124,7 +124,7 @@ function sentences(found, health) {
   const silent = (found.silent || []).map((name) => `The instance ${name} does not answer: its figures are missing here.`);
   const broken = sum(found.instances || [], "schedulesBroken");
   const stuck = (found.instances || []).filter((each) => each.canary && isLate(each.canary));
-  const idle = (found.queues || []).filter((queue) => (number(queue.due) || queue.hasBacklog) && !number(queue.workers));
+  const idle = (found.queues || []).filter((queue) => queue.lacksWorker);
   return [
     ...silent,
     ...Object.values(health?.wrong || {}).flatMap((reasons) => Object.values(reasons)),
