@@ -164,8 +164,8 @@ MUTANTS = (
         name="slots-in-use-are-free-again",
         guarantee="G23",
         file="timerd/sdk/working/accounts.py",
-        old="        return sum(lane.held for lane in self.lanes)\n",
-        new="        return self.lanes[0].held if self.pool is None else 0\n",
+        old="self.pool is None else sum(lane.held for lane in self.lanes)\n",
+        new="self.pool is None else 0\n",
         breaks="after a broken stream a worker is sent more than it has free slots",
         tests=(
             "tests/sdk/test_pools.py::test_after_a_broken_stream_the_slots_in_use_are_not_free",
