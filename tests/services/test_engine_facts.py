@@ -64,7 +64,8 @@ async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> N
     deliveries = SimpleNamespace(machine=SimpleNamespace(queue_stats=StatsByQueue()))
     memory = Memory(1 << 20)
     halting = Halting(memory.order_keys, store, HaltedTasks(store, cast(Any, None)).find)
-    parts = SimpleNamespace(machines=machines, memory=memory, held=foreign, deliveries=deliveries, halting=halting)
+    common = {"held": foreign, "deliveries": deliveries, "halting": halting}
+    parts = SimpleNamespace(machines=machines, memory=memory, scopes={}, **common)
     time = SimpleNamespace(exact_ms=lambda: 1_000.0, difference_ms=0.0, trusted=True)
     facts = Facts(store, cast(Any, parts), cast(Any, time), ServerConfig())
     assert (await facts.read()).ledger["acked"] == 3
