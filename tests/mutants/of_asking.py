@@ -29,8 +29,10 @@ MUTANTS = (
         name="silence-taken-for-not-in-hand",
         guarantee="G7",
         file="timerd/services/engine/engine.py",
-        old="        if is_in_hand is None:\n            raise silent()\n",
-        new="",
+        old="        if is_in_hand is None:\n            raise silent()\n"
+        "        if (told := await drive(tell_mark(here), self._procedures)) is Cancelled.PENDING:\n"
+        "            raise silent()\n",
+        new="        told = await drive(tell_mark(here), self._procedures)\n",
         breaks="Get says CANCELLED of a task that a worker has and may acknowledge, for its holder does not answer",
         tests=(
             "tests/cluster/test_get_elsewhere.py::test_who_cannot_ask_the_holder_does_not_say_that_it_was_cancelled",
