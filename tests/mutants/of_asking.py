@@ -48,6 +48,15 @@ MUTANTS = (
         tests=("tests/cluster/test_get_elsewhere.py::test_an_ack_that_is_not_durable_yet_is_in_flight_to_others",),
     ),
     Mutant(
+        name="end-told-before-it-is-durable",
+        guarantee="G7",
+        file="timerd/services/engine/engine.py",
+        old="locate(task, durable=True)",
+        new="locate(task)",
+        breaks="Get says of a task that it is dead before its dead letter is stored, and a crash takes the answer back",
+        tests=("tests/fundamentals/test_store_down.py::test_get_tells_an_end_when_its_record_is_durable",),
+    ),
+    Mutant(
         name="mark-on-the-old-place-for-any-end",
         guarantee="G7",
         file="timerd/core/protocol/cancel.py",

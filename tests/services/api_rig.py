@@ -144,7 +144,7 @@ class FakeVerbs:
         self.moved[asked.request] = asked.fire_at_ms
         return asked.fire_at_ms
 
-    async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
+    async def get(self, namespace: str, task: TaskId) -> TaskView:
         self._called("get")
         return self.views[task.digest]
 

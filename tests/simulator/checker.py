@@ -271,6 +271,8 @@ class Checker:
             self._wrong(f"G1: {task.name} was stored and is not found")
         if replied.said is Said.OK:
             self._told_of_expiry(task, replied.answers[0], called)
+        if replied.said is Said.OK and replied.answers[0] == "ACKED":
+            self._end(task, "it was said to be acknowledged")
 
     def _told_of_expiry(self, task: Known, state: str, called: Called) -> None:
         """What is said to have expired is not sent after that; what has, and was never sent, is said to have. What was

@@ -73,7 +73,7 @@ class AnsweredCalls:
 
     async def _ended(self, namespace: str, stored: StoredTasks, wait: NotedWait, timeout_s: float) -> wire.CallResponse:
         task, may_be_over = stored.task_ids[0], stored.may_be_repeat
-        look = partial(self._verbs.get, namespace, task, durable=True)
+        look = partial(self._verbs.get, namespace, task)
         try:
             view = await self._ends.until_over(wait, look, timeout_s, may_be_over=may_be_over)
             result = await self._results.of(view)

@@ -48,7 +48,7 @@ class Cancelling:
     async def _waited(self, namespace: str, task: TaskId, wait_ms: int) -> CancelAnswer:
         """An error does not say that nothing was cancelled: who cannot be waited for is with its worker as far as is
         known."""
-        look = partial(self._verbs.get, namespace, task, durable=True)
+        look = partial(self._verbs.get, namespace, task)
         try:
             view = await self._ends.wait(task, look, wait_ms / 1000)
         except TimerdError:

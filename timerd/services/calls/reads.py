@@ -85,14 +85,14 @@ class Reads:
     async def get(self, request: wire.GetRequest) -> wire.GetResponse:
         namespace = namespace_of(request.namespace)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        return wire.GetResponse(task=await self._shown(namespace, await self._verbs.get(namespace, task, durable=True)))
+        return wire.GetResponse(task=await self._shown(namespace, await self._verbs.get(namespace, task)))
 
     async def wait(self, request: wire.WaitRequest) -> wire.WaitResponse:
         """A key is looked up once: the task that has it then is waited for."""
         namespace = namespace_of(request.namespace)
         timeout_ms = wait_ms(request.timeout)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        view = await self._ends.wait(task, partial(self._verbs.get, namespace, task, durable=True), timeout_ms / 1000)
+        view = await self._ends.wait(task, partial(self._verbs.get, namespace, task), timeout_ms / 1000)
         return wire.WaitResponse(task=await self._shown(namespace, view), has_ended=view.state in OVER)
 
     async def _shown(self, namespace: str, view: TaskView) -> Task:

@@ -332,8 +332,8 @@ class Engine:
     async def kept_result(self, delivery_id: bytes) -> bytes | None:
         return await drive(kept_result(delivery_id), self._procedures)
 
-    async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
-        here, is_in_hand = await self._look_whether_in_hand(task, durable=durable)
+    async def get(self, namespace: str, task: TaskId) -> TaskView:
+        here, is_in_hand = await self._look_whether_in_hand(task)
         if here.rows is None:
             if self._is_forgotten(task, here.move, int(self._time.exact_ms())):
                 return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
@@ -421,16 +421,16 @@ class Engine:
         self._estimating.remove(tasks)
         self.use.remove(namespace, tasks)
 
-    async def _look_up(self, task: TaskId, *, durable: bool = False) -> Located:
-        here = await drive(locate(task, durable=durable), self._procedures)
+    async def _look_up(self, task: TaskId) -> Located:
+        here = await drive(locate(task, durable=True), self._procedures)
         may_be_dead = here.rows is None or here.ending.outcome is Outcome.DEAD
         dead_letters = await self._store.get_dead_letters([task.to_bytes()]) if may_be_dead else []
         return from_letter(here, dead_letters[0]) if dead_letters else here
 
-    async def _look_whether_in_hand(self, task: TaskId, *, durable: bool = False) -> tuple[Located, bool]:
+    async def _look_whether_in_hand(self, task: TaskId) -> tuple[Located, bool]:
         """With whether a worker has the task. Where only a mark tells of a cancel, or it has expired, one may have it,
         or have ended it since the records were read. Its holder says so, and hears of the mark; they are read again."""
-        here = await self._look_up(task, durable=durable)
+        here = await self._look_up(task)
         is_in_hand = await self._is_in_hand(here, here.rows) if here.rows is not None else False
         is_open = marked_as(here) not in (State.CANCELLED, State.PURGED) and not self._expired.has(here)
         if is_in_hand or here.ending.outcome is not None or is_open:
@@ -439,7 +439,7 @@ class Engine:
             raise silent()
         if (told := await drive(tell_mark(here), self._procedures)) is Cancelled.PENDING:
             raise silent()
-        return await self._look_up(task, durable=durable), told is Cancelled.IN_FLIGHT
+        return await self._look_up(task), told is Cancelled.IN_FLIGHT
 
     async def _forgotten(self, tasks: Sequence[TaskId], now_ms: int) -> set[TaskId]:
         """Of tasks whose rows are gone."""

@@ -249,8 +249,8 @@ class Verbs(Protocol):
         """None: there is none, or its time is over."""
         ...
 
-    async def get(self, namespace: str, task: TaskId, *, durable: bool = False) -> TaskView:
-        """`durable`: that it has ended is said when nothing takes it back. Raises NotFound."""
+    async def get(self, namespace: str, task: TaskId) -> TaskView:
+        """That it has ended is said when nothing takes it back. Raises NotFound."""
         ...
 
     async def resolve_keys(self, namespace: str, keys: Sequence[str], request: bytes) -> Sequence[TaskId | None]:
