@@ -136,8 +136,10 @@ class Loader:
 
     child: Child
 
-    async def schedule(self, queue: str, count: int, span: Span, first: int = 0) -> dict[str, Any]:
-        """Numbered from `first` on."""
+    async def schedule(
+        self, queue: str, count: int, span: Span, first: int = 0, keys: Mapping[str, int] | None = None
+    ) -> dict[str, Any]:
+        """Numbered from `first` on. `keys`: how many `ordering_keys` and `limit_keys` they have, in turn."""
         answer = await self.child.ask(
             "schedule",
             queue=queue,
@@ -146,6 +148,7 @@ class Loader:
             from_ms=span.from_ms,
             span_ms=span.span_ms,
             payload_bytes=PAYLOAD_BYTES,
+            keys=keys,
         )
         _stored_in_time(count, answer, span)
         return answer

@@ -19,10 +19,19 @@ CANCEL_CALLS = 4
 TRICKLES_PER_S = 100
 SOON_MS = 200
 SOON_EVERY_S = 0.005
+# Numbers from one of its multiples on are a series of tasks, with keys of its own.
+SERIES = 1 << 32
 
 
 def instant(ms: int) -> datetime:
     return EPOCH + timedelta(milliseconds=ms)
+
+
+def _keys(first: int, count: int, number: int) -> list[str] | None:
+    if not number:
+        return None
+    names = [f"key-{first // SERIES}-{each}" for each in range(number)]
+    return [names[at % number] for at in range(first, first + count)]
 
 
 class Loader:
@@ -60,17 +69,24 @@ class Loader:
         payload_bytes: int,
         first: int = 0,
         limit_s: float | None = None,
+        keys: Mapping[str, int] | None = None,
     ) -> Answer:
         """Tasks due at random instants of a span. Making them is not counted; packing, sending and all else is.
 
-        `limit_s` is for others that are asked the same and take longer than anybody waits."""
+        `limit_s` is for others that are asked the same and take longer than anybody waits. `keys`: how many ordering
+        keys and limit keys they have; each task has that of its number."""
         dues = [from_ms + self._random.randrange(span_ms) for _ in range(count)]
         payloads = [self._payload(number, payload_bytes) for number in range(first, first + count)]
+        ordering, limiting = (
+            _keys(first, count, (keys or {}).get(kind, 0)) for kind in ("ordering_keys", "limit_keys")
+        )
         # What the benchmark itself made is no work for the garbage collector while the client is measured.
         gc.collect()
         gc.freeze()
         begun = time.perf_counter()
-        self._tasks = await self._client.schedule_columns(queue, payloads, dues)
+        self._tasks = await self._client.schedule_columns(
+            queue, payloads, dues, ordering_keys=ordering, limit_keys=limiting
+        )
         return {"stored": len(self._tasks), "seconds": time.perf_counter() - begun, "ended_ms": time.time() * 1e3}
 
     async def spread(self, queues: int, count: int, from_ms: int, span_ms: int, payload_bytes: int) -> Answer:

@@ -28,6 +28,9 @@ OF_MEASURES = {
     "page": "the-page",
     "streams": "redis-streams",
     "receiving": "receive-without-a-stream",
+    "calls": "calls",
+    "ordering": "keys",
+    "fairness": "keys",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",

@@ -41,6 +41,7 @@ from timerd.services.background import noted_by_loop
 from timerd.services.calls.call_deadline import LIMIT_S, CallDeadline
 from timerd.services.calls.quotas import Quotas
 from timerd.services.calls.reads import DeliveryFacts
+from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Alarm
 from timerd.services.engine.engine import Engine
@@ -218,6 +219,7 @@ def _answering(
     peers: Peering | None,
     zones: ZoneData | None,
     regulating: Regulating,
+    ends: TaskEnds,
 ) -> Answering:
     """`peers`: where there are other instances."""
     config, store, scheduler, engine, membership = base.config, base.store, base.scheduler, base.engine, base.membership
@@ -239,7 +241,7 @@ def _answering(
     kept = Quotas(config.quotas_file, engine.use), AuditRecords(store, base.now_ms), watching, engine.singles
     keys, place_of = engine.ordering, scheduler.hand_over.place_of
     elsewhere = KeysElsewhere(peers.peers, membership, keys, place_of) if peers is not None else None
-    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept, elsewhere)
+    api = TimerApi(engine, config, delivered, operating, base.call_deadline, regulating, *kept, elsewhere, ends)
     delivery.on_durable(api.ends.settled)
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
@@ -294,7 +296,8 @@ async def assemble(
     store, time, scheduler, member = base.store, base.time, base.scheduler, base.member
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
-    firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
+    ends = TaskEnds()
+    firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates, ends.awaited)
     opened, is_single = partial(_opened, scheduler, lambda: delivery), peer_links is None
     lease_ms, due = lambda: delivery.longest_lease_ms, partial(due_soon, scheduler, base.now_ms)
     rules = RulesInForce(base.machine, opened, lease_ms, due, clock.boot_ms, name, is_single=is_single)
@@ -308,7 +311,7 @@ async def assemble(
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     called = peers.peers if peers is not None else None
     regulating = rules.regulating(scheduler, called, base.now_ms)
-    to = _answering(base, clock, delivery, peers, zones, regulating)
+    to = _answering(base, clock, delivery, peers, zones, regulating, ends)
     webhooks, streams = _webhooks(config, delivery, clock, to.api), _streams(config, delivery)
     to.api.targets.watch([sink for each in (webhooks, streams) if each is not None for sink in each.sinks])
     last = to.sweep, webhooks, regulating, to.api.audited

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from google.protobuf.duration_pb2 import Duration
+
 from benchmarks import machine
 from benchmarks.bench import PAYLOAD_BYTES, now_ms
 from benchmarks.figures import BenchmarkFailed
@@ -24,6 +26,7 @@ from benchmarks.processes import Child, Server
 from benchmarks.stopping import Interrupted, run
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as wire
+from timerd.v1 import work_service_pb2 as work
 
 HERE = Path(__file__).parent
 DOORS = ("grpcio", "native")
@@ -31,7 +34,12 @@ DOORS = ("grpcio", "native")
 LOADS = ((1, 1), (8, 1), (64, 1), (512, 1), (8, 8))
 HOUR_S = 3_600
 WAIT_S = 120.0
-SCHEDULE = wire.ScheduleRequest(template=task_pb2.TaskTemplate(queue="q"), payload=bytes(PAYLOAD_BYTES))
+QUEUE = "q"
+# Taken by one Receive.
+AT_ONCE = 100
+WAIT = Duration(nanos=100_000_000)
+IDLE_S = 20.0
+SCHEDULE = wire.ScheduleRequest(template=task_pb2.TaskTemplate(queue=QUEUE), payload=bytes(PAYLOAD_BYTES))
 
 
 class Line(NamedTuple):
@@ -89,15 +97,63 @@ async def measured(
         await server.stop()
 
 
+class Idle(NamedTuple):
+    """What a server with that many open connections takes, and nothing is asked of it; without them `before`."""
+
+    door: str
+    connections: int
+    before_bytes: int
+    after_bytes: int
+    cpu_ms_s: float
+
+
+async def idle(folder: Path, load: str, door: str, arguments: argparse.Namespace) -> Idle:
+    """Each connection has had one call."""
+    await asyncio.to_thread(folder.mkdir)
+    server = await Server.start(folder, "--set", f"front_door={door}")
+    try:
+        before_bytes = server.pss_bytes()
+        child = await Child.start("callers", *flags(server.address, (arguments.idle,) * 2, arguments), program=load)
+        try:
+            await child.line(WAIT_S)
+            cpu_s = server.cpu_s()
+            await asyncio.sleep(IDLE_S)
+            cpu_ms_s = (server.cpu_s() - cpu_s) / IDLE_S * 1e3
+            return Idle(door, arguments.idle, before_bytes, server.pss_bytes(), cpu_ms_s)
+        finally:
+            await child.stop()
+    finally:
+        await server.stop()
+
+
+async def idle_at_each(arguments: argparse.Namespace) -> list[Idle]:
+    with tempfile.TemporaryDirectory(prefix="doors-", dir=arguments.folder) as folder:
+        load = arguments.load or await built(Path(folder))
+        return [await idle(Path(folder, door), load, door, arguments) for door in arguments.doors]
+
+
+def said(found: Idle) -> str:
+    mib = (found.after_bytes - found.before_bytes) / (1 << 20)
+    each = (found.after_bytes - found.before_bytes) / found.connections / 1024
+    return (
+        f"{found.connections:,} connections, {found.door}: {mib:.0f} MiB, {each:.1f} KiB each, beside "
+        f"{found.before_bytes / (1 << 20):.0f} MiB without them; {found.cpu_ms_s:.1f} ms of processor time a second"
+    )
+
+
 def flags(address: str, callers: tuple[int, int], arguments: argparse.Namespace) -> Iterable[str]:
     yield from ("-target", address, "-in-flight", str(callers[0]), "-connections", str(callers[1]))
     yield from ("-seconds", str(arguments.seconds), "-schedule", SCHEDULE.SerializeToString().hex())
-    yield from ("-from", str(now_ms() // 1_000 + HOUR_S), "-span", str(HOUR_S))
+    # What is to be received is due when it comes.
+    ahead_s = -HOUR_S if arguments.then == "Receive" else HOUR_S
+    yield from ("-from", str(now_ms() // 1_000 + ahead_s), "-span", str(HOUR_S // 2))
     if arguments.then:
         yield from ("-then", arguments.then, "-then-message", second_message(arguments.then).hex())
 
 
 def second_message(method: str) -> bytes:
+    if method == "Receive":
+        return work.ReceiveRequest(queue=QUEUE, max_tasks=AT_ONCE, wait=WAIT).SerializeToString()
     if method != "Reschedule":
         return b""
     moved = wire.RescheduleRequest()
@@ -111,8 +167,11 @@ async def phase(child: Child, server: Server, door: str, callers: tuple[int, int
     cpu_s = server.cpu_s() - cpu_s
     if found["failed"] or not found["calls"]:
         raise BenchmarkFailed(f"{found['failed']} of {found['calls']} calls failed: {found.get('last_word', '')}")
-    per_s = found["calls"] / found["seconds"]
-    return Line(found["method"], callers, door, per_s, found["p50_ms"], found["p99_ms"], cpu_s / found["calls"] * 1e6)
+    # Where tasks are received it is these that count.
+    count = found["tasks"] or found["calls"]
+    return Line(
+        found["method"], callers, door, count / found["seconds"], found["p50_ms"], found["p99_ms"], cpu_s / count * 1e6
+    )
 
 
 def shown(line: Line) -> str:
@@ -153,7 +212,8 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--doors", type=lambda text: tuple(text.split(",")), default=DOORS)
     parser.add_argument("--loads", type=lambda text: tuple(map(load_of, text.split(","))), default=LOADS)
-    parser.add_argument("--then", choices=("Cancel", "Reschedule"), default="", help="a second phase")
+    parser.add_argument("--then", choices=("Cancel", "Reschedule", "Receive"), default="", help="a second phase")
+    parser.add_argument("--idle", type=int, default=0, help="so many open connections that do nothing, and no calls")
     parser.add_argument("--load", default="", help="the callers, built before: go build in benchmarks/doors")
     parser.add_argument("--folder", default=None, help="where the data go, for so long")
     return parser.parse_args(argv)
@@ -162,9 +222,11 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace:
 if __name__ == "__main__":
     asked = parsed(sys.argv[1:])
     try:
-        measured_lines = run(main(asked))
+        if asked.idle:
+            print("\n".join(map(said, run(idle_at_each(asked)))))
+        else:
+            print(table(run(main(asked))))
     except (BenchmarkFailed, Interrupted) as failed:
         sys.exit(str(failed))
-    print(table(measured_lines))
     facts = machine.facts(Path(asked.folder or tempfile.gettempdir()))
     print("\n" + "; ".join(f"{name}: {value}" for name, value in facts.items()))

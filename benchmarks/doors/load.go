@@ -14,16 +14,20 @@ import (
 	"os"
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-const path = "/timerd.v1.TimerService/"
+const path, workPath = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
 
 // Of all requests that are made here, and of the answer to Schedule.
 const requestIDField, taskField, fireTimeField, answeredTaskField = 2, 3, 5, 1
+
+// Of ReceiveResponse, ReceivedTask and FinishRequest.
+const receivedField, tokenField, finishedField = 1, 3, 2
 
 type plain struct{}
 
@@ -39,6 +43,7 @@ func (plain) Unmarshal(raw []byte, message any) error {
 type phase struct {
 	Method   string  `json:"method"`
 	Calls    int     `json:"calls"`
+	Tasks    int     `json:"tasks"`
 	Failed   int     `json:"failed"`
 	Seconds  float64 `json:"seconds"`
 	P50Ms    float64 `json:"p50_ms"`
@@ -50,14 +55,17 @@ type caller struct {
 	connection *grpc.ClientConn
 	waits      []time.Duration
 	ids        []string
+	tasks      int
 	failed     int
 	said       error
 }
 
-func (c *caller) call(method string, request []byte) []byte {
+func (c *caller) call(method string, request []byte) []byte { return c.invoke(path+method, request) }
+
+func (c *caller) invoke(method string, request []byte) []byte {
 	var reply []byte
 	began := time.Now()
-	err := c.connection.Invoke(context.Background(), path+method, &request, &reply, grpc.ForceCodec(plain{}))
+	err := c.connection.Invoke(context.Background(), method, &request, &reply, grpc.ForceCodec(plain{}))
 	c.waits = append(c.waits, time.Since(began))
 	if err != nil {
 		c.failed, c.said = c.failed+1, err
@@ -73,7 +81,7 @@ func main() {
 	schedule := flag.String("schedule", "", "ScheduleRequest without fire_time, in hex")
 	from := flag.Int64("from", 0, "first second of the fire times")
 	span := flag.Int64("span", 3600, "seconds over which they lie")
-	then := flag.String("then", "", "what is done with the tasks after that, with each once: Cancel or Reschedule")
+	then := flag.String("then", "", "what is done with the tasks after that, with each once: Cancel, Reschedule or Receive")
 	more := flag.String("then-message", "", "its request without the task, in hex")
 	flag.Parse()
 	callers := make([]*caller, *inFlight)
@@ -88,23 +96,68 @@ func main() {
 	warm(callers)
 	tell(map[string]bool{"ready": true})
 	until := time.Now().Add(time.Duration(*seconds * float64(time.Second)))
-	tell(run(callers, "Schedule", func(c *caller) {
+	scheduled := run(callers, "Schedule", func(c *caller) {
 		for time.Now().Before(until) {
 			reply := c.call("Schedule", due(message, *from+rand.Int64N(*span), rand.Int64N(1000)))
 			if *then != "" {
 				c.ids = append(c.ids, idOf(reply))
 			}
 		}
-	}))
+	})
+	tell(scheduled)
 	if *then == "" {
 		return
 	}
 	rest := must(hex.DecodeString(*more))
+	if *then == "Receive" {
+		tell(received(callers, rest, int64(scheduled.Calls)))
+		return
+	}
 	tell(run(callers, *then, func(c *caller) {
 		for _, id := range c.ids {
 			c.call(*then, field(identified(rest), taskField, []byte(id)))
 		}
 	}))
+}
+
+// Each caller takes some tasks, finishes them, and asks again, until all have come.
+func received(callers []*caller, request []byte, count int64) phase {
+	var left atomic.Int64
+	left.Store(count)
+	return run(callers, "Receive, Finish", func(c *caller) {
+		for left.Load() > 0 {
+			var finish []byte
+			tokens := each(c.invoke(workPath+"Receive", request), receivedField)
+			for _, task := range tokens {
+				finish = field(finish, finishedField, each(task, tokenField)[0])
+			}
+			if len(tokens) > 0 {
+				c.invoke(workPath+"Finish", finish)
+			}
+			c.tasks += len(tokens)
+			left.Add(-int64(len(tokens)))
+			if c.failed > 0 {
+				return
+			}
+		}
+	})
+}
+
+// The values of a field of bytes, of a message whose other fields are bytes or numbers.
+func each(message []byte, number int) (values [][]byte) {
+	for len(message) > 0 {
+		tag, read := binary.Uvarint(message)
+		value, more := binary.Uvarint(message[read:])
+		message = message[read+more:]
+		if tag&7 != 2 {
+			continue
+		}
+		if int(tag>>3) == number {
+			values = append(values, message[:value])
+		}
+		message = message[value:]
+	}
+	return values
 }
 
 // Connections are there before the clock runs.
@@ -119,7 +172,7 @@ func run(callers []*caller, method string, work func(*caller)) phase {
 	var all sync.WaitGroup
 	began := time.Now()
 	for _, c := range callers {
-		c.waits, c.failed = nil, 0
+		c.waits, c.failed, c.tasks = nil, 0, 0
 		all.Add(1)
 		go func() {
 			defer all.Done()
@@ -132,6 +185,7 @@ func run(callers []*caller, method string, work func(*caller)) phase {
 	for _, c := range callers {
 		waits = append(waits, c.waits...)
 		found.Failed += c.failed
+		found.Tasks += c.tasks
 		if c.said != nil {
 			found.LastWord = c.said.Error()
 		}

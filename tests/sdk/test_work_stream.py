@@ -143,6 +143,24 @@ async def test_credit_of_a_busy_worker_comes_back_at_once(server: FakeServer) ->
 
 
 @pytest.mark.usefixtures("waits_long")
+@pytest.mark.parametrize("waits", ["a caller", "a key"])
+async def test_an_ack_that_something_waits_for_is_told_at_once(server: FakeServer, waits: str) -> None:
+    """A caller for the result, though there is none; or the next task of an ordering key."""
+    patient = Patient(server, concurrency=100)
+    patient.go.set()
+    awaited = deliver_of("q", [b"b"], first=1)
+    if waits == "a caller":
+        awaited.templates[0].keep_result_ms = 1_000
+    else:
+        awaited.ordering_keys.append("doc-1")
+        awaited.order_fences = bytes(20)
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        server.work.put(awaited)
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 2)
+
+
+@pytest.mark.usefixtures("waits_long")
 async def test_acks_that_wait_go_with_what_cannot_wait(server: FakeServer) -> None:
     worker = Worker(server.target)
 

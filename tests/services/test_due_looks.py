@@ -12,7 +12,7 @@ from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.taken import QueueKey
 from timerd.model.task import Template
 from timerd.services.dispatch import due_looks
-from timerd.services.dispatch.due_looks import LOOKED_AT, DueLooks
+from timerd.services.dispatch.due_looks import LOOK_EVERY_MS, LOOKED_AT, DueLooks
 
 MANY = 500
 
@@ -52,8 +52,8 @@ class Rig:
         prefix = f"{number:012}".encode()
         self.firing.put(taken_of([1], template, prefix=prefix, position_ms=position_ms))
 
-    def look(self) -> list[QueueKey]:
-        return self.looks.look(NOW_MS)
+    def look(self, now_ms: int = NOW_MS) -> list[QueueKey]:
+        return self.looks.look(now_ms)
 
 
 @pytest.fixture
@@ -111,7 +111,19 @@ def test_one_that_was_missed_is_found_in_its_turn(rig: Rig, monkeypatch: pytest.
     rig.put(400)
     rig.firing.touched()
     monkeypatch.setattr(due_looks, "LOOKED_AT", 100)
-    assert [rig.look() for _ in range(6)][-1] == [queue_of(400)]
+    assert [rig.look(NOW_MS + n * LOOK_EVERY_MS) for n in range(6)][-1] == [queue_of(400)]
+
+
+def test_rounds_that_follow_each_other_at_once_look_at_nothing_in_turn(rig: Rig) -> None:
+    rig.look(NOW_MS + LOOK_EVERY_MS)
+    rig.firing.looks = 0
+    assert rig.look(NOW_MS + LOOK_EVERY_MS) == rig.look(NOW_MS + 2 * LOOK_EVERY_MS - 1) == []
+    assert rig.firing.looks == 0
+    rig.look(NOW_MS + 2 * LOOK_EVERY_MS)
+    assert rig.firing.looks == LOOKED_AT
+    # The clock was set back.
+    rig.look(NOW_MS)
+    assert rig.firing.looks == 2 * LOOKED_AT
 
 
 def test_of_a_queue_without_workers_nothing_is_kept(rig: Rig) -> None:

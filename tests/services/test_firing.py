@@ -106,7 +106,7 @@ async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.M
 
     dead = Ended(Partition(0, 0, 0), RowKey(DUE_MS, b"d" * 16, 0), Outcome.DEAD)
     machine = SimpleNamespace(end=lambda items: (0, []), put_dead_letters=list, recorded=lambda _: None)
-    held = SimpleNamespace(durable=durable, settle_soon=lambda _: None)
+    held = SimpleNamespace(durable=durable, settle_soon=lambda _, **how: None)
     scheduler, store = scheduler_with({dead.partition: machine}, held), Store()
     firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, store), b"secret")
     monkeypatch.setattr(firing.late_failures, "_elsewhere", SimpleNamespace(end=end))
@@ -136,21 +136,23 @@ class Held:
     def __init__(self) -> None:
         self.durable_by = asyncio.Event()
         self.lost: set[Partition] = set()
+        self.is_awaited: list[bool] = []
 
     async def durable(self, machine: PartitionMachine, _lsn: int) -> None:
         await self.durable_by.wait()
         if machine.partition in self.lost:
             raise NoLongerHeld("taken over")
 
-    def settle_soon(self, _: PartitionMachine) -> None:
+    def settle_soon(self, _: PartitionMachine, *, is_awaited: bool = False) -> None:
         """The test says when it is durable."""
+        self.is_awaited.append(is_awaited)
 
 
 class Rig:
     """Two partitions that are held, each with forty rows that were sent."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.held, self.elsewhere = Held(), list[RowKey]()
+        self.held, self.elsewhere, self.awaited = Held(), list[RowKey](), set[bytes]()
         machines: dict[Partition, PartitionMachine] = {}
         self.acked: list[AckedRows] = []
         for shard in (0, 1):
@@ -162,7 +164,7 @@ class Rig:
             self.acked.append(acked(machine.partition))
         scheduler = scheduler_with(machines, self.held)
         self.machines = list(machines.values())
-        self.firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, None), b"secret")
+        self.firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, None), b"secret", awaited=self.awaited)
         monkeypatch.setattr(self.firing, "_end_elsewhere", self._end_elsewhere)
 
     async def _end_elsewhere(self, _: object, item: Ended) -> None:
@@ -208,3 +210,18 @@ async def test_those_that_are_not_all_open_end_one_by_one(rig: Rig) -> None:
     await rig.firing.end_acked(rig.acked, [])
     assert [machine.open_rows for machine in rig.machines] == [0, 0]
     assert rig.elsewhere == [KEYS[7]]
+
+
+async def test_an_end_that_a_caller_waits_for_is_written_at_once(rig: Rig) -> None:
+    """Those of the others wait for more to be written with them."""
+    rig.held.durable_by.set()
+    rig.awaited.add(KEYS[7].digest)
+    here = rig.acked[0].partition
+    for ended in (KEYS[3], KEYS[7]):
+        await rig.firing.end([Ended(here, ended, Outcome.ACKED)], [])
+    assert rig.held.is_awaited == [False, True]
+    await rig.firing.end_acked([rig.acked[1]], [])
+    assert rig.held.is_awaited[2:] == [True]
+    rig.awaited.clear()
+    await rig.firing.end([Ended(here, KEYS[5], Outcome.ACKED)], [])
+    assert rig.held.is_awaited[3:] == [False]

@@ -27,6 +27,14 @@ def test_the_next_one_is_sent_when_the_end_of_the_one_before_is_durable() -> Non
     assert here.taken() == [key(3, 2_000)]
 
 
+def test_it_is_known_whose_end_another_one_waits_for() -> None:
+    here = instance(ordered(key(1), key(2)), ordered(key(3), name="b"))
+    assert not here.keys.keeps_back([key(1).digest]), "nothing of it is sent"
+    assert sorted(here.taken()) == sorted([key(1), key(3)])
+    assert here.keys.keeps_back([key(3).digest, key(1).digest])
+    assert not here.keys.keeps_back([key(3).digest, key(2).digest]), "nothing waits for either of them"
+
+
 def test_what_is_sent_beside_another_key_is_no_second_one_of_it() -> None:
     """Also where the two lie in one run: a later row waits in the due queue since it was the first for a while."""
     here = instance(ordered(key(2)))

@@ -77,16 +77,18 @@ class TimerApi:
         watching: Watching | None = None,
         singles: StoresSingles | None = None,
         elsewhere: OtherKeepers | None = None,
+        ends: TaskEnds | None = None,
     ) -> None:
         """Without `quotas` there are none. `audited`: where it is written down what operators do; None: nowhere.
         `watching` None: nothing is sent from here. `singles` stores what comes in one turn of the loop together; None:
-        each call by itself. `elsewhere`: who keeps ordering keys, where there are other instances."""
+        each call by itself. `elsewhere`: who keeps ordering keys, where there are other instances. `ends`: the callers
+        that wait for ends of tasks."""
         self.audited = audited
         self.watching = watching
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self.quotas = quotas or Quotas()
-        self.ends, self.results = TaskEnds(), KeptResults(verbs)
+        self.ends, self.results = ends or TaskEnds(), KeptResults(verbs)
         self._change = Mutations(verbs, config, rules, self.quotas, self.ends.told)
         self.calling = AnsweredCalls(self._change, verbs, self.ends, self.results, self.ingest, self._in_time)
         self._cancelling = Cancelling(self._change, verbs, self.ends)

@@ -228,6 +228,11 @@ class OrderKeys:
         """Digests of what has been sent, or ends."""
         return self._blocking.keys()
 
+    def keeps_back(self, digests: Iterable[bytes]) -> bool:
+        """Whether others of its key wait for the end of one of these tasks."""
+        blocking = self._blocking
+        return bool(blocking) and any(d in blocking and blocking[d].line.waiting for d in digests)
+
     def halt(self, halt: Halt) -> None:
         """Nothing of the key is sent until it is resumed; it was noted, or died before this instance began."""
         self.halts.add(halt)

@@ -34,6 +34,7 @@ from timerd.core.regulation.limits import HeldBack, RuleLimits, Why
 from timerd.core.regulation.permit_keeper import Left, PermitKeeper
 from timerd.core.regulation.permits import BorrowedPermits, Grant, Hands, Stated
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
+from timerd.core.regulation.ruled_queues import RuledQueues
 from timerd.core.regulation.shared_key_limits import KeyAtLimit, SharedKeyLimits
 from timerd.core.regulation.standstills import Standstills
 from timerd.core.regulation.token_keeper import AHEAD_MS, TokenKeeper
@@ -91,6 +92,7 @@ __all__ = [
     "RuleChange",
     "RuleKeyLimits",
     "RuleLimits",
+    "RuledQueues",
     "SharedKeyLimits",
     "Sign",
     "Standstills",

@@ -22,7 +22,8 @@ class Standstills:
         self.holds = Holds(known)
         self.breakers = breakers
         self.adaptive = adaptive
-        self.limits: Sequence[Limit] = (self.holds, breakers, adaptive)
+        # Any queue may be held, also one without rules.
+        self.by_rules: Sequence[Limit] = (breakers, adaptive)
 
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when more is heard."""

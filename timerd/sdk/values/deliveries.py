@@ -142,6 +142,11 @@ class DeliveredBatch:
         return list(self._message.ordering_keys)
 
     @cached_property
+    def is_awaited(self) -> bool:
+        """Whether something may wait for their ends: a caller for a result, or the next task of an ordering key."""
+        return bool(self._message.ordering_keys) or any(template.keep_result_ms for template in self._templates)
+
+    @cached_property
     def order_fences(self) -> bytes:
         return self._message.order_fences
 

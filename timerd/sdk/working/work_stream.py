@@ -31,7 +31,7 @@ log = logging.getLogger("timerd.worker")
 OpenWorkStream = Callable[[Callable[[pb.WorkResponse], None]], Duplex[pb.WorkResponse]]
 _SETTLE_AGAIN_S = 0.5
 _FLUSH_EVERY_S = 0.002
-# Acks that nobody waits for: a message of them costs the server as much as a hundred more tasks in it.
+# Acks that nobody is known to wait for: a message of them costs the server as much as a hundred more tasks in it.
 _ACKS_EVERY_S = 0.02
 # Of the credit of a lane: so much that came back does not wait, nor does any where the server has less left.
 _WORTH_CREDIT = 1 / 4
@@ -175,6 +175,8 @@ class WorkStream:
     def end(self, hold: Hold) -> None:
         self.in_hand.remove(hold)
         self._credit(self._accounts[hold.batch.queue], len(hold))
+        if hold.batch.is_awaited:
+            self._flush_later()
 
     def resized(self, queue: str, change: int) -> None:
         """The lane wants so many more, or fewer of what came back."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -86,6 +86,11 @@ class TaskEnds:
     @property
     def waiting(self) -> int:
         return self._count
+
+    @property
+    def awaited(self) -> Set[bytes]:
+        """Digests of the tasks that callers wait for, as they are whenever it is looked at."""
+        return self._waits.keys()
 
     async def wait(self, task: TaskId, look: GetTask, timeout_s: float) -> TaskView:
         """Until it has ended, or as it is after the time-out. Raises Overloaded, Unavailable, StoreUnavailable."""

@@ -12,8 +12,8 @@ from timerd.core.dispatch import DeliveryMachine, DueTimes
 from timerd.core.taken import QueueKey
 from timerd.services.engine.verbs import Firing
 
-# In turn, each round. A server with fewer queues looks at all of them.
-LOOKED_AT = 8
+# In turn, so often at most: at a steady rate there is a round for each task.
+LOOKED_AT, LOOK_EVERY_MS = 8, 5
 
 
 class DueLooks:
@@ -27,10 +27,11 @@ class DueLooks:
         # To be looked at in the next round, whatever happens; and those whose turn is still to come.
         self._again: set[QueueKey] = set()
         self._in_turn: list[QueueKey] = []
+        self._turn_ms = 0
 
     def look(self, now_ms: int) -> list[QueueKey]:
         """Those with something due, next in turn first."""
-        unsure = {*self._firing.touched(), *self._again, *self._next_in_turn()}
+        unsure = {*self._firing.touched(), *self._again, *self._next_in_turn(now_ms)}
         unsure.update(queue for queue in self._capacity.arrived() if not self._times.resume(queue))
         for queue in unsure:
             self._look_at(queue)
@@ -71,7 +72,10 @@ class DueLooks:
         else:
             self._times.forget(queue)
 
-    def _next_in_turn(self) -> list[QueueKey]:
+    def _next_in_turn(self, now_ms: int) -> list[QueueKey]:
+        if self._turn_ms <= now_ms < self._turn_ms + LOOK_EVERY_MS:
+            return []
+        self._turn_ms = now_ms
         if not self._in_turn:
             self._in_turn = self._capacity.turn()
         looked_at, self._in_turn = self._in_turn[:LOOKED_AT], self._in_turn[LOOKED_AT:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -48,7 +48,8 @@ Item = TypeVar("Item", Ended, Again, AckedRows)
 class SchedulerFiring:
     """Implements services.verbs.Firing on one scheduler. `return_ms`: what a worker has of a partition that was just
     taken over may have been extended with its last holder, and is heard of within this time. `peers`: where there are
-    other instances. `gates`: those that are asked beside the standing ones."""
+    other instances. `gates`: those that are asked beside the standing ones. `awaited`: digests of the tasks whose
+    ends callers wait for, as they are at each moment."""
 
     def __init__(
         self,
@@ -59,6 +60,7 @@ class SchedulerFiring:
         return_ms: int = RETURN_MS,
         peers: PeerDeliveries | None = None,
         gates: Sequence[Gate] = (),
+        awaited: Set[bytes] = frozenset(),
     ) -> None:
         self.secret = secret
         self._scheduler = scheduler
@@ -71,6 +73,7 @@ class SchedulerFiring:
         self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking)
         self.late_failures = LateFailures(scheduler, store, self._elsewhere, self._redelivery_guard, secret, peers)
         self._halting = scheduler.halting
+        self._awaited, self._order_keys = awaited, scheduler.memory.order_keys
         may_end = scheduler.halting.may_end
         redelivery = RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms, may_end)
         self._gates, self._last_gate = (redelivery, *gates), self._key_gate()
@@ -154,7 +157,7 @@ class SchedulerFiring:
             lsn, missing = machine.end(items)
             waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, lsn), items, elsewhere))
             waits += map(elsewhere, missing)
-            self._scheduler.held.settle_soon(machine)
+            self._settle_soon(machine, (item.key.digest for item in items))
         return wait_for_all(waits)
 
     def expire(self, failed: Sequence[Again]) -> Awaitable[None]:
@@ -164,7 +167,7 @@ class SchedulerFiring:
             if machine is not None:
                 lsn, _ = machine.expire(items)
                 waits.append(_unless_let_go(self._scheduler.held.durable(machine, lsn)))
-                self._scheduler.held.settle_soon(machine)
+                self._settle_soon(machine, (item.key.digest for item in items))
         return wait_for_all(waits)
 
     def end_acked(self, acked: Sequence[AckedRows], otherwise: Otherwise) -> Awaitable[None]:
@@ -178,7 +181,7 @@ class SchedulerFiring:
             if closed:
                 durable = self._scheduler.held.durable(machine, machine.lsn)
                 waits.append(self._or_elsewhere(durable, _each_of(closed), elsewhere))
-                self._scheduler.held.settle_soon(machine)
+                self._settle_soon(machine, chain.from_iterable(part.digests for part in closed))
             if others:
                 waits.append(self.end(others, otherwise))
         return wait_for_all(waits)
@@ -190,7 +193,7 @@ class SchedulerFiring:
             if machine is not None and held:
                 durable = self._scheduler.held.durable(machine, machine.again(held))
                 waits.append(self._or_elsewhere(durable, held, self.late_failures.again))
-                self._scheduler.held.settle_soon(machine)
+                self._settle_soon(machine, (item.key.digest for item in held))
             if len(held) < len(items):
                 opened = {item.key for item in held}
                 waits += [self.late_failures.again(item) for item in items if item.key not in opened]
@@ -231,7 +234,7 @@ class SchedulerFiring:
                         durable, gone, lambda item: self.late_failures.put_dead_letter(letter_of[item], item)
                     )
                 )
-                self._scheduler.held.settle_soon(machine)
+                self._settle_soon(machine, (item.key.digest for item in gone))
             if missing:
                 waits.append(
                     self.late_failures.put_dead_letters_elsewhere([letter_of[item] for item in missing], missing)
@@ -312,6 +315,17 @@ class SchedulerFiring:
         for item in items:
             parts[item.partition].append(item)
         return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
+
+    def _settle_soon(self, machine: PartitionMachine, digests: Iterable[bytes]) -> None:
+        """At once where a caller waits for one of these ends, or the next task of an ordering key does."""
+        self._scheduler.held.settle_soon(machine, is_awaited=self._is_awaited(digests))
+
+    def _is_awaited(self, digests: Iterable[bytes]) -> bool:
+        """What nobody waits for is not looked at."""
+        if not self._awaited and not self._order_keys.blocking:
+            return False
+        ended = list(digests)
+        return not self._awaited.isdisjoint(ended) or self._order_keys.keeps_back(ended)
 
     async def _or_elsewhere(
         self, durable: Awaitable[None], items: Iterable[Item], elsewhere: Callable[[Item], Awaitable[None]]

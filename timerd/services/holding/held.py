@@ -78,7 +78,7 @@ class Held:
         self._settle_every_s = settle_every_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._log_waits = LogWaits()
-        self._settling: set[Partition] = set()
+        self._settling: dict[Partition, asyncio.TimerHandle] = {}
         self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
         # Needs of rows that this release does not understand.
@@ -155,18 +155,21 @@ class Held:
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
-    def settle_soon(self, machine: PartitionMachine) -> None:
+    def settle_soon(self, machine: PartitionMachine, *, is_awaited: bool = False) -> None:
         """Writes what ended: at once after a pause, else with what ends in the next milliseconds, for a commit costs
-        more than a thousand endings in it."""
-        if machine.partition in self._settling:
+        more than a thousand endings in it. `is_awaited`: something waits for one of them, so it is at once."""
+        loop, waiting = asyncio.get_running_loop(), self._settling.get(machine.partition)
+        if waiting is not None and not (is_awaited and waiting.when() > loop.time()):
             return
-        self._settling.add(machine.partition)
-        loop = asyncio.get_running_loop()
-        last_s = self._settled_s.get(machine.partition, 0.0)
-        loop.call_at(max(loop.time(), last_s + self._settle_every_s), self._settle, machine)
+        if waiting is not None:
+            waiting.cancel()
+        due_s = loop.time()
+        if not is_awaited:
+            due_s = max(due_s, self._settled_s.get(machine.partition, 0.0) + self._settle_every_s)
+        self._settling[machine.partition] = loop.call_at(due_s, self._settle, machine)
 
     def _settle(self, machine: PartitionMachine) -> None:
-        self._settling.discard(machine.partition)
+        self._settling.pop(machine.partition, None)
         if self.machines.get(machine.partition) is machine:
             self._settled_s[machine.partition] = asyncio.get_running_loop().time()
         with self._given_up(machine, "flush"):

@@ -15,6 +15,7 @@ from timerd.core.regulation import (
     LentLimits,
     LentRates,
     LimitedKey,
+    RuledQueues,
     RuleKeyLimits,
     RuleLimits,
     SharedKeyLimits,
@@ -76,7 +77,7 @@ class RulesInForce:
 
     @property
     def limits(self) -> Sequence[Limit]:
-        return (self.by_rules, *self.still.limits)
+        return (RuledQueues(self.known, (self.by_rules, *self.still.by_rules)), self.still.holds)
 
     @property
     def hold(self) -> HoldsLimit:
