@@ -24,7 +24,7 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.bench import Bench
-from benchmarks.cluster import calls, firing, handover, hot_second, insert, lateness, rate, recurring, takeover
+from benchmarks.cluster import calls, firing, handover, hot_second, insert, lateness, rate, recurring, slots, takeover
 from benchmarks.cluster.stage import Stage
 from benchmarks.document import put
 from benchmarks.figures import BenchmarkFailed, Figure, TooBusy, forbidden, record_of, rows_of, shown
@@ -37,7 +37,7 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "understand" / "benchm
 PART = "figures of a cluster"
 MEASURES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
-    for module in (insert, firing, lateness, hot_second, rate, recurring, calls, takeover, handover)
+    for module in (insert, firing, lateness, hot_second, rate, slots, recurring, calls, takeover, handover)
 }
 # They last minutes, or say numbers that do not vary.
 ONCE = ("takeover", "calls", "handover", "hot_second", "recurring")

@@ -1,7 +1,8 @@
 """python -m benchmarks.doors: unary calls through each front door, in turns, from callers in Go on the same machine.
 
 The callers are a program in Go, so that the client costs little of the two cores. Each line is a fresh server with
-`synchronous=FULL`; its processor time is that of the whole process, over the calls that were answered.
+`synchronous=FULL`, or the first of three instances on Cassandra; its processor time is that of the whole process, over
+the calls that were answered.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from benchmarks import machine
 from benchmarks.bench import PAYLOAD_BYTES, now_ms
+from benchmarks.doors.places import Place, alone, in_cluster
 from benchmarks.figures import BenchmarkFailed
 from benchmarks.processes import Child, Server
 from benchmarks.stopping import Interrupted, run
@@ -54,7 +56,7 @@ class Line(NamedTuple):
     cpu_us: float
 
 
-async def main(arguments: argparse.Namespace) -> list[Line]:
+async def main(arguments: argparse.Namespace, place: Place = alone) -> list[Line]:
     lines: list[Line] = []
     with tempfile.TemporaryDirectory(prefix="doors-", dir=arguments.folder) as folder:
         load = arguments.load or await built(Path(folder))
@@ -62,12 +64,13 @@ async def main(arguments: argparse.Namespace) -> list[Line]:
             for callers in arguments.loads:
                 # Who is first has the colder machine: it changes.
                 for door in arguments.doors if number % 2 == 0 else arguments.doors[::-1]:
-                    place = Path(folder, f"{number}-{callers[0]}-{callers[1]}-{door}")
-                    found = await measured(place, load, door, callers, arguments)
+                    here = Path(folder, f"{number}-{callers[0]}-{callers[1]}-{door}")
+                    async with place(here, door) as server:
+                        found = await measured(server, load, door, callers, arguments)
                     lines += found
                     for line in found:
                         print(shown(line), flush=True)
-                    shutil.rmtree(place)
+                    await asyncio.to_thread(shutil.rmtree, here)
     return lines
 
 
@@ -82,19 +85,14 @@ async def built(folder: Path) -> str:
 
 
 async def measured(
-    folder: Path, load: str, door: str, callers: tuple[int, int], arguments: argparse.Namespace
+    server: Server, load: str, door: str, callers: tuple[int, int], arguments: argparse.Namespace
 ) -> list[Line]:
-    await asyncio.to_thread(folder.mkdir)
-    server = await Server.start(folder, "--set", f"front_door={door}")
+    child = await Child.start("callers", *flags(server.address, callers, arguments), program=load)
     try:
-        child = await Child.start("callers", *flags(server.address, callers, arguments), program=load)
-        try:
-            await child.line(WAIT_S)
-            return [await phase(child, server, door, callers) for _ in range(2 if arguments.then else 1)]
-        finally:
-            await child.stop()
+        await child.line(WAIT_S)
+        return [await phase(child, server, door, callers) for _ in range(2 if arguments.then else 1)]
     finally:
-        await server.stop()
+        await child.stop()
 
 
 class Idle(NamedTuple):
@@ -107,29 +105,28 @@ class Idle(NamedTuple):
     cpu_ms_s: float
 
 
-async def idle(folder: Path, load: str, door: str, arguments: argparse.Namespace) -> Idle:
+async def idle(server: Server, load: str, door: str, arguments: argparse.Namespace) -> Idle:
     """Each connection has had one call."""
-    await asyncio.to_thread(folder.mkdir)
-    server = await Server.start(folder, "--set", f"front_door={door}")
+    before_bytes = server.pss_bytes()
+    child = await Child.start("callers", *flags(server.address, (arguments.idle,) * 2, arguments), program=load)
     try:
-        before_bytes = server.pss_bytes()
-        child = await Child.start("callers", *flags(server.address, (arguments.idle,) * 2, arguments), program=load)
-        try:
-            await child.line(WAIT_S)
-            cpu_s = server.cpu_s()
-            await asyncio.sleep(IDLE_S)
-            cpu_ms_s = (server.cpu_s() - cpu_s) / IDLE_S * 1e3
-            return Idle(door, arguments.idle, before_bytes, server.pss_bytes(), cpu_ms_s)
-        finally:
-            await child.stop()
+        await child.line(WAIT_S)
+        cpu_s = server.cpu_s()
+        await asyncio.sleep(IDLE_S)
+        cpu_ms_s = (server.cpu_s() - cpu_s) / IDLE_S * 1e3
+        return Idle(door, arguments.idle, before_bytes, server.pss_bytes(), cpu_ms_s)
     finally:
-        await server.stop()
+        await child.stop()
 
 
-async def idle_at_each(arguments: argparse.Namespace) -> list[Idle]:
+async def idle_at_each(arguments: argparse.Namespace, place: Place = alone) -> list[Idle]:
+    found: list[Idle] = []
     with tempfile.TemporaryDirectory(prefix="doors-", dir=arguments.folder) as folder:
         load = arguments.load or await built(Path(folder))
-        return [await idle(Path(folder, door), load, door, arguments) for door in arguments.doors]
+        for door in arguments.doors:
+            async with place(Path(folder, door), door) as server:
+                found.append(await idle(server, load, door, arguments))
+    return found
 
 
 def said(found: Idle) -> str:
@@ -213,19 +210,32 @@ def parsed(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--doors", type=lambda text: tuple(text.split(",")), default=DOORS)
     parser.add_argument("--loads", type=lambda text: tuple(map(load_of, text.split(","))), default=LOADS)
     parser.add_argument("--then", choices=("Cancel", "Reschedule", "Receive"), default="", help="a second phase")
+    parser.add_argument("--cassandra", action="store_true", help="three instances on a node, and calls to one of them")
     parser.add_argument("--idle", type=int, default=0, help="so many open connections that do nothing, and no calls")
     parser.add_argument("--load", default="", help="the callers, built before: go build in benchmarks/doors")
     parser.add_argument("--folder", default=None, help="where the data go, for so long")
     return parser.parse_args(argv)
 
 
+def told(arguments: argparse.Namespace, place: Place) -> str:
+    if arguments.idle:
+        return "\n".join(map(said, run(idle_at_each(arguments, place))))
+    return table(run(main(arguments, place)))
+
+
+def told_of_a_cluster(arguments: argparse.Namespace) -> str:
+    # Only who asks for them needs the driver and a node.
+    from benchmarks.cluster.stage import Stage
+    from tests.engines.finding import cassandra
+
+    with cassandra(quick_start=False) as found:
+        return told(arguments, in_cluster(Stage(found)))
+
+
 if __name__ == "__main__":
     asked = parsed(sys.argv[1:])
     try:
-        if asked.idle:
-            print("\n".join(map(said, run(idle_at_each(asked)))))
-        else:
-            print(table(run(main(asked))))
+        print(told_of_a_cluster(asked) if asked.cassandra else told(asked, alone))
     except (BenchmarkFailed, Interrupted) as failed:
         sys.exit(str(failed))
     facts = machine.facts(Path(asked.folder or tempfile.gettempdir()))

@@ -20,7 +20,7 @@ def test_the_figures_of_a_cluster_are_taken_on_a_node(
     monkeypatch.setenv(CENTER, cassandra_found.datacenter)
     results = tmp_path / "cluster.jsonl"
     where = ["--json", str(results), "--directory", str(tmp_path)]
-    assert main(["firing", "hot_second", "handover", "--repeat", "1", "--scale", "0.01", *where]) == 0
+    assert main(["firing", "hot_second", "handover", "slots", "--repeat", "1", "--scale", "0.01", *where]) == 0
     facts, *records = map(json.loads, results.read_text().splitlines())
     assert facts["facts"]["scale"] == 0.01
     found = {record["name"]: record["value"] for record in records}
