@@ -48,7 +48,7 @@ from timerd.services.engine.engine import Engine
 from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.health.clock_watch import ClockWatch
 from timerd.services.holding.cluster_settings import CLUSTER, cluster_settings
-from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.engine_time import EngineTime, StoreTime
 from timerd.services.holding.membership import Member, Membership
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
@@ -295,8 +295,7 @@ async def assemble(
     base = await _foundation(config, store, clock, name, timing, hints, sleep, connect)
     store, time, scheduler, member = base.store, base.time, base.scheduler, base.member
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
-    grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
-    ends = TaskEnds()
+    grace_ms, gates, ends = _return_ms(config), [gate() for gate in GATES], TaskEnds()
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates, ends.awaited)
     opened, is_single = partial(_opened, scheduler, lambda: delivery), peer_links is None
     lease_ms, due = lambda: delivery.longest_lease_ms, partial(due_soon, scheduler, base.now_ms)
@@ -309,8 +308,7 @@ async def assemble(
         firing, alarm, machine, remote=allocation, server=name, limits=limits, hold=hold, announced=told
     )
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
-    called = peers.peers if peers is not None else None
-    regulating = rules.regulating(scheduler, called, base.now_ms)
+    regulating = rules.regulating(scheduler, peers.peers if peers is not None else None, base.now_ms)
     to = _answering(base, clock, delivery, peers, zones, regulating, ends)
     webhooks, streams = _webhooks(config, delivery, clock, to.api), _streams(config, delivery)
     to.api.targets.watch([sink for each in (webhooks, streams) if each is not None for sink in each.sinks])
@@ -437,7 +435,7 @@ async def serve(
     allow_open_files()
     clock = SystemClock()
     hints = await open_hints(config)
-    store = await kind.open(config, lambda: int(clock.wall_ms()))
+    store = await kind.open(config, StoreTime(clock, config.clock_stable_ms).now_ms)
     watching = None
     try:
         node, watching = await _assemble_watched(config, store, clock, hints)

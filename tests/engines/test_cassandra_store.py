@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from cassandra import timestamps
 from cassandra.cluster import ResponseFuture
 
 from tests.engines.keyspace import Keyspace
 from timerd.adapters.cassandra.codec import INLINE_BYTES, ROW_BYTES
 from timerd.adapters.cassandra.driver import PAGE_ROWS, Driver, ResultRow, Statement, Values, Wire
 from timerd.adapters.cassandra.store import CassandraStore
+from timerd.adapters.clocks import SystemClock
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import control_key, move_key, name_key
+from timerd.model.storage import Entry, EntryKey
 from timerd.ports import Cas, CasStatus, Mark, MarkKind
+from timerd.services.holding.engine_time import StoreTime
 from timerd.testing.contracts.build import (
     END_MS,
     HERE,
@@ -34,6 +39,15 @@ from timerd.testing.contracts.build import (
 pytestmark = pytest.mark.engines
 DAY_MS = 86_400_000
 LATER_MS = START_MS + 400 * DAY_MS
+
+
+class Stepped(SystemClock):
+    """The clock of this machine, whose wall clock the test steps."""
+
+    ahead_ms = 0.0
+
+    def wall_ms(self) -> float:
+        return super().wall_ms() + self.ahead_ms
 
 
 def wall_ms() -> int:
@@ -57,9 +71,9 @@ class CountingDriver(Driver):
         await super().write_wire(rows)
 
 
-async def attached(driver: Driver) -> CassandraStore:
+async def attached(driver: Driver, now_ms: Callable[[], int] = wall_ms) -> CassandraStore:
     loop = asyncio.get_running_loop()
-    store = await loop.run_in_executor(None, CassandraStore, driver, wall_ms)
+    store = await loop.run_in_executor(None, CassandraStore, driver, now_ms)
     driver.attach(loop)
     return store
 
@@ -74,7 +88,8 @@ async def store(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
 @pytest.fixture
 async def other(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
     """Another instance; its clock is so far ahead that everything of the tests has expired."""
-    store = await CassandraStore.open(keyspace.settings, lambda: LATER_MS)
+    driver = await asyncio.get_running_loop().run_in_executor(None, Driver.connect, keyspace.settings, wall_ms)
+    store = await attached(driver, lambda: LATER_MS)
     yield store
     await store.close()
 
@@ -163,6 +178,28 @@ class TestSeveralInstances:
         (appended,) = await store.append([message("b", key("b"))])
         assert appended.controls == {HERE: b"held"}
         assert (await scan(other)).keys == sorted([key("a"), key("b")])
+
+    async def test_what_was_written_by_a_clock_that_was_ahead_for_a_moment_others_remove(
+        self, keyspace: Keyspace, store: CassandraStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An instance whose clock jumps by an hour and back. The driver would never go back behind what it has said."""
+        clock = Stepped()
+        monkeypatch.setattr(timestamps, "time", SimpleNamespace(time=lambda: clock.wall_ms() / 1e3))
+        ahead = await CassandraStore.open(keyspace.settings, StoreTime(clock).now_ms)
+        notes = [Entry(EntryKey(b"notes", name), b"halted") for name in (b"then", b"since")]
+        try:
+            clock.ahead_ms = 3_600_000.0
+            await ahead.write_entries(notes[:1])
+            clock.ahead_ms = 0.0
+            await ahead.write_entries(notes[1:])
+            assert [note.key for note in await store.list_entries(b"notes", b"", 10)] == [
+                notes[1].key,
+                notes[0].key,
+            ]
+            await store.remove_entries([note.key for note in notes])
+            assert not await store.list_entries(b"notes", b"", 10)
+        finally:
+            await ahead.close()
 
     async def test_of_two_instances_that_expect_the_same_one_wins(
         self, store: CassandraStore, other: CassandraStore

@@ -36,8 +36,8 @@ MUTANTS = (
         name="adaptive-not-asked",
         guarantee="G20",
         file="timerd/core/regulation/standstills.py",
-        old="(self.holds, breakers, adaptive)\n",
-        new="(self.holds, breakers)\n",
+        old="(breakers, adaptive)\n",
+        new="(breakers,)\n",
         breaks="a queue with an adaptive limit has none",
         tests=(
             "tests/fundamentals/test_adaptive.py::test_more_go_at_a_time_until_the_target_says_that_it_is_too_much",

@@ -11,7 +11,7 @@ from tests.sdk.refused_addresses import REFUSED
 from timerd import Client, SyncClient, Worker
 from timerd.client import InvalidTask
 from timerd.commands.options import DEFAULT_SERVER
-from timerd.sdk.transport.addresses import DEFAULT_TARGET, host_and_port, server_address
+from timerd.sdk.transport.addresses import DEFAULT_TARGET, authority_of, host_and_port, server_address
 
 MEANT = {
     "localhost": "localhost:7400",
@@ -60,3 +60,9 @@ def test_what_only_grpc_can_resolve_has_no_host() -> None:
 
 def test_the_default_of_the_command_line_is_that_of_the_clients() -> None:
     assert DEFAULT_SERVER == DEFAULT_TARGET
+
+
+def test_of_several_addresses_a_call_is_for_the_first() -> None:
+    assert authority_of(server_address("ipv4:10.0.0.1,10.0.0.2:80")) == "10.0.0.1:7400"
+    assert authority_of(server_address("ipv6:[::1]:80,[::2]:80")) == "[::1]:80"
+    assert {authority_of(each) for each in ("ipv4:10.0.0.1:80", "localhost:80", "dns:///a:80", "unix:/a,b")} == {""}

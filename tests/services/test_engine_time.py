@@ -6,7 +6,9 @@ import pytest
 
 from timerd.core.cluster.lease_trust import MARGIN_MS, LeaseTrust
 from timerd.model.errors import Unavailable
-from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.engine_time import EngineTime, StoreTime
+
+HOUR_MS = 3_600_000.0
 
 
 class TwoClocks:
@@ -56,3 +58,25 @@ def test_without_a_lease_nothing_fires() -> None:
     assert time.firing_ms() is not None
     clock.run(10_000 - MARGIN_MS)
     assert time.firing_ms() is None
+
+
+@pytest.mark.parametrize("step_ms", [-HOUR_MS, HOUR_MS])
+def test_a_store_is_not_misled_by_a_clock_that_goes_there_and_back(step_ms: float) -> None:
+    clock = TwoClocks()
+    time = StoreTime(clock)
+    for step in (step_ms, -step_ms):
+        clock.run(1_000)
+        clock.wall += step
+        clock.run(1_000)
+        time.now_ms()
+    assert time.now_ms() == 1_800_000_004_000
+
+
+def test_a_store_follows_a_clock_that_was_set_right() -> None:
+    clock = TwoClocks()
+    time = StoreTime(clock)
+    clock.wall += HOUR_MS
+    for _ in range(40):
+        clock.run(1_000)
+        time.now_ms()
+    assert time.now_ms() == clock.wall

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cassandra import DriverException, ProtocolVersion
@@ -29,6 +29,7 @@ from timerd.adapters.cassandra.failures import (
     write_failure,
 )
 from timerd.adapters.cassandra.settings import CassandraSettings
+from timerd.adapters.cassandra.write_times import WriteTimes
 from timerd.model.errors import StartupError, StoreUnavailable
 
 ResultRow = tuple[Any, ...]
@@ -104,7 +105,8 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    def connect(cls, settings: CassandraSettings) -> Driver:
+    def connect(cls, settings: CassandraSettings, now_ms: Callable[[], int] | None = None) -> Driver:
+        """`now_ms` dates what is written; None: the wall clock, for who changes tables alone."""
         # A traceback for each node that does not answer, again and again; what follows from it is told by our errors.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         cluster = Cluster(
@@ -117,6 +119,7 @@ class Driver:
             connect_timeout=5,
             idle_heartbeat_interval=5,
             idle_heartbeat_timeout=5,
+            timestamp_generator=WriteTimes(now_ms) if now_ms is not None else None,
         )
         # Where to begin, not what is required: ScyllaDB speaks version 4, and is asked for it next.
         cluster.protocol_version = ProtocolVersion.V5

@@ -58,7 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 class CassandraStore:
-    """All of `Store`. `now_ms` is the wall clock: it tells what may be forgotten, never what fires."""
+    """All of `Store`. `now_ms` tells what may be forgotten, and dates what is written; never what fires."""
 
     traits = StoreTraits(pages_in_order=True, is_shared=True)
 
@@ -86,7 +86,7 @@ class CassandraStore:
     async def open(cls, settings: CassandraSettings, now_ms: Callable[[], int]) -> CassandraStore:
         """Raises StartupError where no node answers or the tables are not those of this version."""
         loop = asyncio.get_running_loop()
-        driver = await loop.run_in_executor(None, Driver.connect, settings)
+        driver = await loop.run_in_executor(None, Driver.connect, settings, now_ms)
         try:
             store = await loop.run_in_executor(None, cls, driver, now_ms)
         except BaseException:

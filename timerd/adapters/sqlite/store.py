@@ -66,7 +66,7 @@ DURABILITY = {
 
 
 class SqliteStore:
-    """All of `Store`, and `split_day`. `now_ms` is the wall clock: it tells what is far ahead and what has expired."""
+    """All of `Store`, and `split_day`. `now_ms` tells what is far ahead and what has expired."""
 
     traits = StoreTraits(knows_repeats=True, has_cursors=True, counts_marks=True, commit_is_cheap=True, sees_disk=True)
 

@@ -41,6 +41,16 @@ def host_and_port(address: str) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
+def authority_of(address: str) -> str:
+    """What a call by `server_address` is told to be for, where gRPC would say all of several addresses: the first one.
+
+    The list is no authority of HTTP (RFC 9110, section 4.2.1), and a proxy may refuse it. Empty: as gRPC has it.
+    """
+    scheme, _, listed = address.partition(":")
+    first, comma, _ = listed.partition(",")
+    return first if comma and _SCHEMES.get(scheme) is _addresses else ""
+
+
 def _address(given: str) -> str:
     if not given:
         raise ValueError(f"it is empty, {_FORM}")

@@ -6,7 +6,7 @@ import asyncio
 
 import grpc.aio
 
-from timerd.sdk.transport.addresses import server_address
+from timerd.sdk.transport.addresses import authority_of, server_address
 from timerd.sdk.transport.affinity import PROCESS, check_unpatched
 from timerd.sdk.transport.credentials import channel_credentials, check_pair, check_token, with_token
 from timerd.sdk.transport.options import ConnectOptions
@@ -71,6 +71,8 @@ class Connection:
         if self.target.startswith(_LOOPBACK):
             # An http_proxy in the environment is not meant for this machine itself.
             options.append(("grpc.enable_http_proxy", 0))
+        if authority := authority_of(self.target):
+            options.append(("grpc.default_authority", authority))
         if self._options.tls_server_name:
             options.append(("grpc.ssl_target_name_override", self._options.tls_server_name))
         return options

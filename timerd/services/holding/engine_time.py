@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 from timerd.core.cluster import STABLE_MS, Comparison, EngineClock, LeaseTrust, Standing
 from timerd.model.errors import StoreUnavailable, Unavailable
 from timerd.ports import Clock
@@ -96,3 +98,21 @@ class EngineTime:
     @property
     def trusted(self) -> bool:
         return self._engine.trusted and not self.ahead_ms and not self.is_set_anew
+
+
+class StoreTime:
+    """Engine time for a store, which is there before anybody knows whether to trust it.
+
+    A store dates what it writes, and forgets what has expired. By a wall clock that is stepped for a moment it would
+    forget what is needed, and date what it writes so that nobody's later change counts. It may ask in any thread."""
+
+    def __init__(self, clock: Clock, stable_ms: float = STABLE_MS) -> None:
+        self._clock = clock
+        self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms(), stable_ms)
+        self._lock = Lock()
+
+    def now_ms(self) -> int:
+        with self._lock:
+            boot_ms = self._clock.boot_ms()
+            self._engine.observe(self._clock.wall_ms(), boot_ms)
+            return int(self._engine.now_ms(boot_ms))
