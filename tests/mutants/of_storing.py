@@ -23,7 +23,7 @@ MUTANTS = (
         file="timerd/services/holding/engine_time.py",
         old="            return int(self._engine.now_ms(boot_ms))\n",
         new="            return int(self._clock.wall_ms())\n",
-        breaks="a clock that jumps for a moment dates what is written so that nobody can change it, and has a store forget",
+        breaks="a clock that jumps for a moment dates what is written so that nobody can change it",
         tests=("tests/services/test_engine_time.py::test_a_store_is_not_misled_by_a_clock_that_goes_there_and_back",),
     ),
     Mutant(
