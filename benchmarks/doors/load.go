@@ -27,7 +27,7 @@ const path, workPath = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
 const requestIDField, taskField, fireTimeField, answeredTaskField = 2, 3, 5, 1
 
 // Of ReceiveResponse, ReceivedTask and FinishRequest.
-const receivedField, tokenField, finishedField = 1, 3, 2
+const receivedField, tokenField, finishedField, actionField, ack = 1, 3, 2, 3, 1
 
 type plain struct{}
 
@@ -126,7 +126,7 @@ func received(callers []*caller, request []byte, count int64) phase {
 	left.Store(count)
 	return run(callers, "Receive, Finish", func(c *caller) {
 		for left.Load() > 0 {
-			var finish []byte
+			finish := []byte{actionField << 3, ack}
 			tokens := each(c.invoke(workPath+"Receive", request), receivedField)
 			for _, task := range tokens {
 				finish = field(finish, finishedField, each(task, tokenField)[0])
