@@ -29,7 +29,18 @@ PATIENCE_S = 110
 AT_ONCE = 4
 FILE = "figures.jsonl"
 # Each takes a core for 10 s and more, also at this scale.
-LONG = ("abandoned", "bulk", "cancel", "full_bucket", "growth", "memory", "page", "recovery", "schedule_instants")
+LONG = (
+    "abandoned",
+    "bulk",
+    "cancel",
+    "full_bucket",
+    "growth",
+    "memory",
+    "ordering",
+    "page",
+    "recovery",
+    "schedule_instants",
+)
 Runs = dict[str, tuple[Path, Future[subprocess.CompletedProcess[str]]]]
 FACTS = {"machine": "2 CPUs", "scale": 1}
 
