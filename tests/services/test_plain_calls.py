@@ -32,6 +32,7 @@ LIMIT_BYTES = 10_000
 DAY_MS = 86_400_000
 YEAR_1_S, YEAR_9999_S = -62_135_596_800, 253_402_300_799
 MANY = 40
+GET = "/timerd.v1.TimerService/Get"
 STORES = (*WAYS, "sqlite")
 Change = Callable[[wire.ScheduleRequest], None]
 
@@ -311,6 +312,22 @@ async def test_what_its_holder_has_passed_meanwhile_is_written_again(
     assert await in_one_turn(server, turn) == answers
     await server.advance(minutes=15)
     assert sorted(came) == sorted([b"first", *(b"%d" % n for n in range(MANY))])
+
+
+async def test_ids_of_columns_are_genuine_each_in_its_namespace(server: Server) -> None:
+    """Of two namespaces, three templates and twenty buckets."""
+    turn = [call(f"r{n}", b"%d" % n, after_ms=600_000 * (n % 20 + 1), queue="qp"[n % 2]) for n in range(MANY)]
+    for n, request in enumerate(turn):
+        request.namespace = ("", "other")[n % 3 == 0]
+        request.template.priority = n % 5
+    answers = await asyncio.gather(*(asked(server, each) for each in turn))
+    for request, answer in zip(turn, answers, strict=True):
+        named = wire.GetRequest(namespace=request.namespace, task_id=answer.task_id)
+        task = (await asked(server, named, GET)).task
+        assert (task.task_id, task.payload, task.queue) == (answer.task_id, request.payload, request.template.queue)
+        assert task.fire_time == request.fire_time == answer.fire_time
+        named.namespace = "third"
+        assert isinstance(await asked(server, named, GET), CallFailure)
 
 
 async def test_plain_calls_have_no_check_of_their_own(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
