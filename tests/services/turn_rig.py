@@ -49,8 +49,13 @@ async def stored(server: Server, namespace: str) -> list[tuple[Any, ...]]:
     # A little before the start: what comes late lives at the time at which it came.
     request.filter.start_time.FromMilliseconds(START_MS - 100 * MINUTE_MS)
     request.filter.end_time.FromMilliseconds(START_MS + 100 * 24 * 60 * MINUTE_MS)
-    reply = await asked(server, request, LIST)
-    return [(place(task.task_id), task.queue, task.payload, task.state, task.key) for task in reply.tasks]
+    found: list[tuple[Any, ...]] = []
+    while True:
+        reply = await asked(server, request, LIST)
+        found += [(place(task.task_id), task.queue, task.payload, task.state, task.key) for task in reply.tasks]
+        if not reply.next_page_token:
+            return found
+        request.page_token = reply.next_page_token
 
 
 def place(task_id: str) -> object:

@@ -126,6 +126,21 @@ def macs_of(
     return macs
 
 
+def macs_of_messages(
+    secret: bytes, namespace: str, prefixes: Iterable[bytes], home: Partition, scope: int, priority: int
+) -> list[bytes]:
+    """As `mac_of` for each of many messages of one place: the secret is taken in once."""
+    head = b"%s\0" % namespace.encode()
+    tail = b"%d.%d.%d.%d" % (home.bucket_ms, home.shard, scope, priority)
+    keyed = blake2b(digest_size=MAC_BYTES, key=secret, person=b"timerd.id")
+    macs: list[bytes] = []
+    for prefix in prefixes:
+        mac = keyed.copy()
+        mac.update(head + prefix + tail)
+        macs.append(mac.digest())
+    return macs
+
+
 def encode_id(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 

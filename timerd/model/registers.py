@@ -47,8 +47,13 @@ def name_key(namespace: str, key: str) -> RegisterKey:
 
 
 def request_key(request: bytes) -> RegisterKey:
-    """Names the answer of a call by the hash of its request. No namespace is empty, so no key of a task is named so."""
-    return RegisterKey(Table.KEYS, b"\0r" + request)
+    """Names the answer of a call by the hash of its request."""
+    return RegisterKey(Table.KEYS, request_name(request))
+
+
+def request_name(request: bytes) -> bytes:
+    """The name of `request_key`. No namespace is empty, so no key of a task is named so."""
+    return b"\0r" + request
 
 
 def result_key(delivery_id: bytes) -> RegisterKey:

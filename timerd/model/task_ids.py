@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from timerd.model.identity import MAC_BYTES, PREFIX_BYTES, TaskId
+from timerd.model.identity import FORMAT, MAC_BYTES, PREFIX_BYTES, TASK_ID_BYTES, TaskId
 from timerd.model.row_keys import RowKeys
 
 ID = np.dtype(
@@ -25,6 +26,7 @@ ID = np.dtype(
         ("fill", "u1"),
     ]
 )
+_TEXT_CHARS = -(-TASK_ID_BYTES * 4 // 3)
 _DIGEST = np.dtype([("prefix", f"V{PREFIX_BYTES}"), ("item", ">u4")])
 
 
@@ -65,3 +67,12 @@ class TaskIds(Sequence[TaskId]):
             fields = (self.columns[name].tolist() for name in TaskId._fields)
             self._listed = list(map(TaskId._make, zip(*fields, strict=True)))
         return self._listed
+
+
+def texts_of(columns: npt.NDArray[Any]) -> list[str]:
+    """Of ids whose format and fill are not set: each as `str` of a TaskId."""
+    columns["format"], columns["fill"] = FORMAT, 0
+    text = base64.urlsafe_b64encode(columns.tobytes()).decode()
+    # With the fill each is a character longer, and none has padding.
+    width = _TEXT_CHARS + 1
+    return [text[at : at + _TEXT_CHARS] for at in range(0, len(text), width)]

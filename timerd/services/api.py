@@ -252,13 +252,12 @@ class TimerApi:
         def ask(raw: bytes, told: Callable[[CallOutcome | None], None]) -> None:
             began_s = perf_counter()
 
-            def over(answered: asyncio.Future[CallOutcome]) -> None:
-                outcome = None if answered.cancelled() else answered.result()
+            def over(outcome: CallOutcome | None) -> None:
                 if outcome is not None:
                     self.calls.end("Schedule", outcome, perf_counter() - began_s)
                 told(outcome)
 
-            gathering.ask(read(raw)).add_done_callback(over)
+            gathering.tell(read(raw), over)
 
         return {f"/{_SERVICE.full_name}/Schedule": ask}
 

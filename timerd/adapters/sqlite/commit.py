@@ -7,7 +7,9 @@ transaction: they are true at the moment in which the rows become readable.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import control_key
 from timerd.model.rows import RowGroup
+from timerd.model.single_messages import SingleMessages
 from timerd.model.spread import Spread, cut
 from timerd.ports import Append, Appended, Mark
 
@@ -67,6 +70,40 @@ class _Waiting:
         self.sources: dict[Partition, int] = {}
         self.repeated: bytes | None = None
 
+    def say(self, asked: _Asked) -> None:
+        message = self.message
+        if not message.prefix:
+            return
+        asked.replies[message.prefix] = message.reply
+        asked.due_ms[message.prefix] = _due_ms(message)
+        if _is_late(message):
+            asked.late.add(message.prefix)
+
+
+class _WaitingSingles:
+    """Messages of one row each, and what becomes of them. `repeated`: which of them were known -> their replies."""
+
+    __slots__ = ("messages", "repeated", "sources")
+
+    def __init__(self, messages: SingleMessages) -> None:
+        self.messages = messages
+        self.sources: dict[Partition, int] = {}
+        self.repeated: Mapping[int, bytes] = {}
+
+    def say(self, asked: _Asked) -> None:
+        messages = self.messages
+        asked.replies.update(zip(messages.prefixes, messages.replies, strict=True))
+        asked.due_ms.update(zip(messages.prefixes, [place.end_ms for place in messages.places], strict=True))
+        asked.late.update(messages.late)
+
+
+class _Asked(NamedTuple):
+    """What is to be known of the messages of a commit, by their prefixes: `Requests.look_up`."""
+
+    replies: dict[bytes, bytes]
+    due_ms: dict[bytes, int]
+    late: set[bytes]
+
 
 class Commit:
     """The transaction state of the writer."""
@@ -87,7 +124,7 @@ class Commit:
         self.far = far
         self.now_ms = 0
         self._clock_ms = now_ms
-        self._messages: list[_Waiting] = []
+        self._messages: list[_Waiting | _WaitingSingles] = []
         self._near: dict[Partition, list[_Pending]] = {}
         self._distant: dict[FarPlace, list[RowGroup]] = {}
         # Scope and shard -> the spreads of all messages.
@@ -133,27 +170,48 @@ class Commit:
 
     def append(self, messages: Sequence[Append]) -> Callable[[], list[Appended]]:
         """Taken in when the commit is flushed: what is known of all messages is then read at once."""
+        if isinstance(messages, SingleMessages):
+            singles = _WaitingSingles(messages)
+            self._messages.append(singles)
+            return lambda: self._appended_each(singles)
         waiting = [_Waiting(message) for message in messages]
         self._messages += waiting
         return lambda: [self._appended(one) for one in waiting]
 
     def _take_in(self) -> None:
         messages, self._messages = self._messages, []
+        asked = _Asked({}, {}, set())
         # Of two equal messages the first one is stored, so both are answered what it says.
-        replies = {one.message.prefix: one.message.reply for one in reversed(messages) if one.message.prefix}
-        due_ms = {one.message.prefix: _due_ms(one.message) for one in messages if one.message.prefix}
-        late = {one.message.prefix for one in messages if one.message.prefix and _is_late(one.message)}
-        self.requests.look_up(replies, self.now_ms, due_ms, late)
+        for one in reversed(messages):
+            one.say(asked)
+        self.requests.look_up(asked.replies, self.now_ms, asked.due_ms, asked.late)
         for one in messages:
-            prefix = one.message.prefix
-            one.repeated = self.requests.reply_to(prefix) if prefix else None
-            if one.repeated is not None:
-                continue
-            if prefix:
-                self._take_message(one)
+            if isinstance(one, _WaitingSingles):
+                self._take_singles(one)
             else:
-                self._take_fresh(one)
+                self._take(one)
         self._cut_spreads()
+
+    def _take(self, one: _Waiting) -> None:
+        prefix = one.message.prefix
+        one.repeated = self.requests.reply_to(prefix) if prefix else None
+        if one.repeated is not None:
+            return
+        if prefix:
+            self._take_message(one)
+        else:
+            self._take_fresh(one)
+
+    def _take_singles(self, one: _WaitingSingles) -> None:
+        """As `_take_message` of each, in one pass."""
+        messages = one.messages
+        one.repeated = self.requests.known_of(messages.prefixes)
+        for partition, rows in messages.parts(one.repeated):
+            if name := self._gather(partition, rows):
+                one.sources[partition] = name
+        for n, (prefix, reply) in enumerate(zip(messages.prefixes, messages.replies, strict=True)):
+            if n not in one.repeated:
+                self.requests.remember(prefix, reply)
 
     def _take_message(self, one: _Waiting) -> None:
         message, spread = one.message, one.message.spread
@@ -183,6 +241,18 @@ class Commit:
             controls.update((p, c) for p, c in touched.items() if c is not None)
             finishing += [p for p, control in touched.items() if control is None]
         return Appended(controls, one.sources, frozenset(finishing), one.repeated)
+
+    def _appended_each(self, one: _WaitingSingles) -> list[Appended]:
+        """Those of one partition are told the same, once."""
+        said: dict[Partition, Appended] = {}
+        for partition in dict.fromkeys(one.messages.places):
+            control, is_finishing = self._facts.get(partition) or self._read_facts(partition)
+            name, finishing = one.sources.get(partition, 0), frozenset([partition] if is_finishing else ())
+            said[partition] = Appended({partition: control}, {partition: name} if name else {}, finishing)
+        each = [said[partition] for partition in one.messages.places]
+        for n, reply in one.repeated.items():
+            each[n] = replace(each[n], sources={}, repeated=reply)
+        return each
 
     def _read_facts(self, partition: Partition) -> tuple[bytes | None, bool]:
         """Once for all messages of the commit."""

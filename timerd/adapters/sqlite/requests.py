@@ -20,13 +20,14 @@ from itertools import islice
 
 from timerd.adapters.sqlite.inserts import delete_rows, insert_rows
 from timerd.model.identity import PREFIX_BYTES
-from timerd.model.registers import Table, request_key
+from timerd.model.registers import Table, request_name
 
 # A call is remembered for a day, and its tasks may be due some time after it was made.
 _MARGIN_MS = 3_600_000
 KEEP_MS = 86_400_000 + _MARGIN_MS
 _MOST_EXPIRED = 3
 _MOST_ASKED = 512
+_KIND: str = Table.KEYS.value
 _HEAD = struct.Struct(f"<{PREFIX_BYTES}sI")
 # No compressed body begins so, as earlier versions wrote them. There is nothing to gain: prefixes are random, and
 # replies are written in few bytes.
@@ -68,10 +69,18 @@ class Requests:
         stored = self._stored.get(prefix)
         return self._remembered.get(prefix) if stored is None else stored
 
+    def known_of(self, prefixes: Sequence[bytes]) -> dict[int, bytes]:
+        """As `reply_to` of each of many messages, no two of which are equal: which of them are known -> their
+        replies."""
+        if not self._stored and not self._remembered:
+            return {}
+        said = enumerate(map(self.reply_to, prefixes))
+        return {n: reply for n, reply in said if reply is not None}
+
     def remember(self, prefix: bytes, reply: bytes) -> None:
         self._remembered[prefix] = reply
         if until_ms := self._kept_until_ms.get(prefix):
-            self._kept.append((Table.KEYS.value, request_key(prefix).name, until_ms, reply))
+            self._kept.append((_KIND, request_name(prefix), until_ms, reply))
 
     def flush(self, now_ms: int) -> None:
         insert_rows(self._connection, "INSERT OR IGNORE INTO registers", self._kept)
@@ -137,11 +146,11 @@ def read_replies(connection: sqlite3.Connection, prefixes: Sequence[bytes], now_
 def _read_kept(connection: sqlite3.Connection, prefixes: Iterable[bytes], lasting_ms: int = 0) -> dict[bytes, bytes]:
     """Of many messages by one statement: at each one the thread may wait for a busy loop."""
     stored: dict[bytes, bytes] = {}
-    named = iter([(request_key(prefix).name, prefix) for prefix in prefixes])
+    named = iter([(request_name(prefix), prefix) for prefix in prefixes])
     while part := dict(islice(named, _MOST_ASKED)):
         places = ",".join("?" * len(part))
         query = f"SELECT name, value FROM registers WHERE kind = ? AND name IN ({places}) AND expires_ms > ?"
-        rows = connection.execute(query, (Table.KEYS.value, *part, lasting_ms)).fetchall()
+        rows = connection.execute(query, (_KIND, *part, lasting_ms)).fetchall()
         stored.update((part[name], value) for name, value in rows)
     return stored
 

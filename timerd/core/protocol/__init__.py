@@ -2,7 +2,14 @@
 
 from timerd.core.protocol.cancel import Cancelled, end_expired, end_task, set_for_all_tries, tell_mark
 from timerd.core.protocol.cancel_many import end_many
-from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried, insert_repeated
+from timerd.core.protocol.insertion import (
+    ClosedForGood,
+    Inserted,
+    insert,
+    insert_carried,
+    insert_repeated,
+    is_simply_open,
+)
 from timerd.core.protocol.joined_procedures import RunningProcedure, joined, side_by_side
 from timerd.core.protocol.keys import (
     Conflict,
@@ -139,6 +146,7 @@ __all__ = [
     "insert",
     "insert_carried",
     "insert_repeated",
+    "is_simply_open",
     "joined",
     "is_stored",
     "stored_among",

@@ -200,6 +200,12 @@ def noted(message: Append, appended: Appended) -> list[tuple[Partition, RowGroup
     return [(partition, spread.part(partition)) for partition in sorted(noted)]
 
 
+def is_simply_open(partition: Partition, appended: Appended) -> bool:
+    """Whether a message of one row, which was written there just now, needs nothing more than to be hinted: by
+    `insert`, and by `place_message` as well."""
+    return appended.repeated is None and closing_of(partition, appended) <= partition.bucket_ms
+
+
 def closing_of(partition: Partition, appended: Appended) -> int:
     """Without a control row a bucket is open, unless it is being finished."""
     stored = appended.controls.get(partition)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Sequence
 from functools import lru_cache
 
 from timerd.model.errors import Invalid
@@ -61,6 +62,11 @@ def plain_text(text: str, limit_chars: int, name: str, field: str) -> str:
     if _CONTROL.search(text):
         raise Invalid(f"The {name} {quoted(text)} holds control characters: remove them.", field)
     return text
+
+
+def all_plain(texts: Sequence[str], limit_chars: int) -> bool:
+    """Whether `plain_text` raises of none of them."""
+    return max(map(len, texts), default=0) <= limit_chars and _CONTROL.search("".join(texts)) is None
 
 
 def request_id_of(text: str) -> str:

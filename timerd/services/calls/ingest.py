@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from timerd.model.errors import Overloaded
 
 # What a request costs besides its own bytes: the call, its objects, its answer.
@@ -20,6 +22,10 @@ class IngestBudget:
     def hold(self, request_bytes: int) -> IngestSlot:
         """While it is entered. Raises Overloaded then."""
         return IngestSlot(self, request_bytes + REQUEST_OVERHEAD_BYTES)
+
+    def hold_all(self, sizes_bytes: Sequence[int]) -> IngestSlot:
+        """As `hold`, of many requests at once."""
+        return IngestSlot(self, sum(sizes_bytes) + len(sizes_bytes) * REQUEST_OVERHEAD_BYTES)
 
     def take(self, cost_bytes: int) -> None:
         if self.used_bytes + cost_bytes > self.limit_bytes:

@@ -27,6 +27,7 @@ from timerd.services.calls.fields import at_most, key_of, limit_count, namespace
 from timerd.services.calls.fields import queue_of as checked_queue
 from timerd.services.calls.many_ids import all_genuine, joined
 from timerd.services.calls.page_tokens import cursor_of, cursor_token
+from timerd.services.calls.plain_calls import PlainCalls, plain_calls
 from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_only, open_bounds, query_of
 from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.quotas import Quotas
@@ -48,6 +49,7 @@ from timerd.services.calls.requests import (
     draft_of_one,
     draft_of_single,
     rules_for,
+    rules_of_now,
     rules_of_repeat,
 )
 from timerd.services.calls.targets import genuine, stored_id, task_of, task_of_id
@@ -110,6 +112,11 @@ class Mutations:
         rules = rules_for(request, now_ms, self._payload_limit_bytes, self._rules)
         draft = draft_of_single(request, rules)
         return None if draft is None or self._quotas.has(draft.tasks.namespace) else draft
+
+    def plain(self, requests: Sequence[wire.ScheduleRequest | None], now_ms: int) -> PlainCalls | None:
+        """Those of which `single` would store what they ask for, as columns. None: there are none."""
+        rules = rules_of_now(DueClock(now_ms), self._payload_limit_bytes, self._rules)
+        return plain_calls(requests, rules, self._quotas.has)
 
     async def schedule_batch(self, request: wire.ScheduleBatchRequest) -> wire.ScheduleBatchResponse:
         draft = await self._draft(draft_of_batch, request)

@@ -79,6 +79,11 @@ def schedule_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int,
     return wire.ScheduleResponse(task_id=str(stored.task_ids[0]), fire_time=timestamp(fire_at_ms), outcome=STORED)
 
 
+def plain_reply(task_id: str, fire_at_ms: int) -> wire.ScheduleResponse:
+    """As `schedule_reply`, of a task that was stored."""
+    return wire.ScheduleResponse(task_id=task_id, fire_time=timestamp(fire_at_ms), outcome=STORED)
+
+
 async def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> wire.ScheduleBatchResponse:
     ids = stored.task_ids
     count = len(ids) - len(stored.kept) - len(stored.refused)

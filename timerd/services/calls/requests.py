@@ -92,9 +92,14 @@ class Rules:
 
 def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int, queues: QueueRules = NO_RULES) -> Rules:
     """What a call has to keep to that is made for the first time. Raises TooOld."""
-    rules = Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES), queues=queues)
+    rules = rules_of_now(clock_of(request, now_ms), payload_limit_bytes, queues)
     rules.clock.refuse_too_old()
     return rules
+
+
+def rules_of_now(clock: DueClock, payload_limit_bytes: int, queues: QueueRules) -> Rules:
+    """As `rules_for`, of calls of which it is known that they are not too old."""
+    return Rules(clock, min(payload_limit_bytes, MAX_PAYLOAD_BYTES), queues=queues)
 
 
 def rules_of_repeat(request: ScheduleCall, now_ms: int) -> Rules:
@@ -129,8 +134,7 @@ def draft_of_single(request: wire.ScheduleRequest, rules: Rules) -> Draft | None
     rules.check_intake(common)
     is_delay = which == "delay" and bool(request.request_id)
     rules.check(fire_at_ms, len(payload), common.template, "payload", is_delay=is_delay)
-    content = hash_now((request.SerializeToString(deterministic=True),)) if request.request_id else b""
-    prefix = message_prefix(namespace, request_id_of(request.request_id), content)
+    prefix = prefix_of_small(namespace, request_id_of(request.request_id), request)
     columns = record(fire_at_ms, fire_at_ms, 0, 0, 0, 0, 0, 0, len(payload), 0)
     rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), [common.template], payload, [])
     return Draft(new_tasks(namespace, prefix, rows, clock, (0,) if is_delay else ()))
@@ -145,6 +149,12 @@ async def draft_of_batch(request: wire.ScheduleBatchRequest, rules: Rules) -> Dr
     if which == "items":
         return await _draft_of_items(request, namespace, rules)
     raise Invalid("The message holds no tasks: fill `columns` or `items`.", "items")
+
+
+def prefix_of_small(namespace: str, request_id: str, request: wire.ScheduleRequest) -> bytes:
+    """As `_prefix`, at once. `request_id`: that of the request, which was checked, or one that was made for it."""
+    content = hash_now((request.SerializeToString(deterministic=True),)) if request.request_id else b""
+    return message_prefix(namespace, request_id, content)
 
 
 async def _prefix(namespace: str, request: wire.ScheduleRequest | wire.ScheduleBatchRequest) -> bytes:

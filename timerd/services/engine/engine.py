@@ -56,8 +56,8 @@ from timerd.services.engine.namespace_use import NamespaceUse
 from timerd.services.engine.ordering import Ordering
 from timerd.services.engine.placed_ids import PlacedIds, homes_after, places_after
 from timerd.services.engine.placing import by_key_shard, marked_late, placed_from, positioned
-from timerd.services.engine.singles import Singles
 from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
+from timerd.services.engine.turn_singles import TurnSingles
 from timerd.services.engine.verbs import (
     ENDED,
     AskedMove,
@@ -129,7 +129,7 @@ class Engine:
         # About how many tasks are due in each minute of a range, and from a minute on: what pages show.
         self.load, self.estimated = self._estimating.by_minute, self._estimating.total
         ways = scheduler.procedures, self.shards, self._schedule, self._call, self.counted
-        self.singles = Singles(secret, *ways, knows_repeats=self._knows_repeats)
+        self.singles = TurnSingles(secret, *ways, knows_repeats=self._knows_repeats)
 
     def drain(self) -> None:
         self._draining = True

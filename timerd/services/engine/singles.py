@@ -54,6 +54,15 @@ class Single(NamedTuple):
     procedure: Procedure[Inserted]
 
 
+class WrittenSingle(NamedTuple):
+    """A call with one task whose row was written, and what the store said."""
+
+    number: int
+    tasks: NewTasks
+    place: Partition
+    appended: Appended
+
+
 class Singles:
     """`store_one` stores the tasks of one call by itself; `call` names it to its other tries, where the store does not
     know these; `counted` hears of rows that were stored."""
@@ -88,19 +97,33 @@ class Singles:
             else:
                 singles.append(single)
         work += [self._trip(part, now_ms, told) for part in self._parts(singles)]
-        await _all(work)
+        await all_of(work)
+
+    async def store_apart(self, calls: Iterable[tuple[int, NewTasks]], now_ms: int, told: OnAnswer) -> None:
+        """As `store`, of calls with their numbers, each as if nobody had come beside it."""
+        await all_of([_telling(self._store_one(tasks, now_ms), number, told) for number, tasks in calls])
+
+    async def go_on(self, written: Iterable[WrittenSingle], now_ms: int, told: OnAnswer) -> None:
+        """Calls whose rows were written by somebody who knows no more to do."""
+        singles = [(self._at(*each[:3], now_ms), each.appended) for each in written]
+        if singles:
+            part, appended = zip(*singles, strict=True)
+            await self._go_on(part, appended, now_ms, told)
 
     def _single(self, number: int, tasks: NewTasks, now_ms: int) -> Single | None:
         """None: something about it is to be looked up first, or it comes too late for its place."""
-        rows, prefix = tasks.rows, tasks.prefix
-        fire_at_ms = int(rows.columns["fire_at_ms"][0])
+        fire_at_ms = int(tasks.rows.columns["fire_at_ms"][0])
         if fire_at_ms < max(now_ms, tasks.request_time_ms - CLOCKS_DIFFER_MS):
             return None
         bucket_ms = bucket_of(fire_at_ms)
-        shard = self._shards.known(prefix, bucket_ms)
+        shard = self._shards.known(tasks.prefix, bucket_ms)
         if shard is None or (tasks.delayed and not self._knows_repeats):
             return None
-        place = Partition(TIME_SCOPE, bucket_ms, shard)
+        return self._at(number, tasks, Partition(TIME_SCOPE, bucket_ms, shard), now_ms)
+
+    def _at(self, number: int, tasks: NewTasks, place: Partition, now_ms: int) -> Single:
+        """Its procedure waits for what its append says."""
+        rows, prefix, fire_at_ms = tasks.rows, tasks.prefix, int(tasks.rows.columns["fire_at_ms"][0])
         if not self._knows_repeats:
             message = Append(((place, rows),))
             procedure = place_message(message, self._call(tasks, now_ms))
@@ -164,7 +187,7 @@ class Singles:
             self._counted(concat([single.tasks.rows for single in stored]))
         for single in stored:
             told(single.number, StoredTasks([self._id_of(single)], {}, {}))
-        await _all([_telling(self._ended(single, reached, now_ms), single.number, told) for single, reached in left])
+        await all_of([_telling(self._ended(single, reached, now_ms), single.number, told) for single, reached in left])
 
     async def _hinted(self, single: Single, hint: HintRows) -> Reached:
         """A hint waits for nobody."""
@@ -226,7 +249,7 @@ async def _telling(work: Awaitable[StoredTasks], number: int, told: OnAnswer) ->
         told(number, stored)
 
 
-async def _all(work: Sequence[Awaitable[None]]) -> None:
+async def all_of(work: Sequence[Awaitable[None]]) -> None:
     """One alone without a task of its own, whose start and end are turns of the loop."""
     if len(work) == 1:
         await work[0]

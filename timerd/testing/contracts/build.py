@@ -11,6 +11,7 @@ import numpy as np
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
+from timerd.model.single_messages import SingleMessages
 from timerd.model.spread import Spread
 from timerd.model.task import NO_EXTRA, Template
 from timerd.ports import Append, Mark, Page, Rows, Stretch
@@ -69,6 +70,15 @@ def batch(name: str, positions_ms: Sequence[int], payload: bytes = b"body") -> A
         for bucket_ms in np.unique(buckets).tolist()
     ]
     return Append(tuple(parts), group.prefixes.tobytes(), b"stored")
+
+
+def singles_of(names: Sequence[str], places: Sequence[Partition], payload: bytes = b"body") -> SingleMessages:
+    """Messages of one row each, as columns: the n-th is due n ms after the start of its place."""
+    rows = [
+        single_row(RowKey(place.bucket_ms + n, digest(name), 0), place.bucket_ms + n, MAILS, payload, NO_EXTRA, 0)
+        for n, (name, place) in enumerate(zip(names, places, strict=True))
+    ]
+    return SingleMessages(concat(rows), places)
 
 
 def spread(name: str, positions_ms: Sequence[int], near: Append | None = None, payload: bytes = b"body") -> Append:

@@ -12,12 +12,14 @@ from timerd.ports import Cas, CasResult, CasStatus, Look, Mark, MarkKind, Store
 from timerd.testing.contracts.build import (
     END_MS,
     HERE,
+    NEXT,
     START_MS,
     digest,
     found_versions,
     key,
     message,
     scan,
+    singles_of,
     spread,
 )
 from timerd.testing.contracts.settle import record
@@ -25,6 +27,8 @@ from timerd.testing.contracts.settle import record
 NOT_DECLARED = "the store does not declare this trait"
 # So much is on no disk: a store that says so has not looked.
 NOT_SEEN_BYTES = 1 << 60
+# Far enough ahead to lie elsewhere first.
+FAR = Partition(HERE.scope, START_MS + 1_000 * BUCKET_MS, 0)
 POSITIONS = [START_MS + 5, START_MS + 9, *(START_MS + n * BUCKET_MS for n in range(400, 420))]
 
 
@@ -66,6 +70,40 @@ class TraitsContract:
         rest = await asyncio.gather(*(store.append([message("b", key("b"))]) for _ in range(5)))
         assert sorted(appended.repeated is None for (appended,) in rest) == [False] * 4 + [True]
         assert (await scan(store)).keys == sorted([key("a"), key("b")])
+
+    async def test_messages_of_one_row_each_are_stored_as_each_by_itself(self, store: Store) -> None:
+        """Two of them are known."""
+        if not store.traits.knows_repeats:
+            pytest.skip(NOT_DECLARED)
+        places = [HERE, NEXT, HERE, FAR, HERE, NEXT]
+        singles = singles_of([f"m{n}" for n in range(len(places))], places)
+        before = await store.append([singles[2], singles[5]])
+        assert [one.repeated for one in before] == [None, None]
+        said = await store.append(singles)
+        assert [one.repeated for one in said] == [None, None, singles[2].reply, None, None, singles[5].reply]
+        assert [[*one.controls] for one in said] == [[place] for place in places]
+        found = {place: (await scan(store, place)).keys for place in (HERE, NEXT, FAR)}
+        wanted = {
+            place: [rows.keys()[0] for one in singles for at, rows in one.groups if at == place] for place in found
+        }
+        assert found == {place: sorted(keys) for place, keys in wanted.items()}
+        again = await store.append(singles)
+        assert [one.repeated for one in again] == [one.reply for one in singles]
+        assert list(await store.replies(singles.prefixes)) == [one.reply for one in singles]
+
+    async def test_messages_of_one_row_each_are_told_of_their_partitions(self, store: Store) -> None:
+        if not store.traits.knows_repeats:
+            pytest.skip(NOT_DECLARED)
+        await store.cas([Cas(control_key(NEXT), None, b"held")])
+        said = await store.append(singles_of(["a", "b", "c"], [HERE, NEXT, HERE]))
+        assert [list(one.controls.values()) for one in said] == [[None], [b"held"], [None]]
+        if store.traits.has_cursors:
+            assert [[*one.sources] for one in said] == [[HERE], [NEXT], [HERE]]
+            assert all(source for one in said for source in one.sources.values())
+        await store.finish_bucket(NEXT.scope, END_MS + BUCKET_MS, finished=False)
+        beyond = Partition(NEXT.scope, END_MS + BUCKET_MS, 0)
+        said = await store.append(singles_of(["d", "e"], [beyond, HERE]))
+        assert [one.finishing for one in said] == [{beyond}, frozenset()]
 
     async def test_a_repeat_of_a_spread_stores_nothing(self, store: Store) -> None:
         if not store.traits.knows_repeats:
