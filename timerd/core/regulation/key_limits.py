@@ -20,7 +20,7 @@ from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitedKey
-from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit
+from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit, part_of
 
 UNBOUNDED = 1 << 30
 # Until what workers have from before a restart has been looked up.
@@ -38,7 +38,7 @@ class _KeysApplied(NamedTuple):
 
 class RuleKeyLimits:
     """Of each queue by itself; see SharedKeyLimits, which asks it. `lent`: where other instances send by these limits.
-    There no key has a share, for nobody counts what all have."""
+    There the share of a key is lent as its limit is, and is one of the `max_in_hand` of the queue."""
 
     def __init__(
         self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys, lent: LentKeys | None = None
@@ -56,16 +56,17 @@ class RuleKeyLimits:
         return self._known.of(queue).keys
 
     def share(self, queue: QueueKey) -> int:
+        if self._lent is not None:
+            return self._lent.share(queue) or UNBOUNDED
         rules = self._known.of(queue)
         share = rules.keys.share if rules.keys is not None else DEFAULT_SHARE
-        if share >= 1 or self._lent is not None:
+        if share >= 1:
             return UNBOUNDED
         whole = rules.limit.max_in_hand if rules.limit is not None else 0
         if not whole:
             hand = self._machine.known_hand(queue)
             whole = self._machine.wanted(queue) + (hand.open if hand is not None else 0)
-        # Of 7 % of 100 it is 7, whatever the last digit of a float says.
-        return max(1, math.ceil(round(share * whole, 6)))
+        return part_of(share, whole)
 
     def hold(self, queue: QueueKey, limit_key: str, until_ms: int, now_ms: int) -> bool:
         """Nothing of the key starts before that. False: the keys of the queue are not told apart."""
@@ -77,20 +78,14 @@ class RuleKeyLimits:
     def room(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
         if (until_ms := self._held.until_ms(queue, limit_key, now_ms)) is not None:
             return KeyRoom(0, until_ms)
-        in_hand = self._hands.open(queue, limit_key) + picked
         limit = self._limit(queue, limit_key, now_ms)
-        # Tasks that nobody told apart are no customer's.
-        shared = self.share(queue) - in_hand if limit_key else UNBOUNDED
-        if limit is None:
-            return KeyRoom(max(0, shared), math.inf, is_shared=True)
-        if limit.max_in_hand and (known_ms := self._doubt_ms(queue, now_ms)) > now_ms:
+        most = limit.max_in_hand if limit is not None else 0
+        if most and (known_ms := self._doubt_ms(queue, now_ms)) > now_ms:
             return KeyRoom(0, known_ms)
-        own = limit.max_in_hand - in_hand if limit.max_in_hand else UNBOUNDED
-        if self._lent is not None and limit.max_in_hand:
-            own = self._lent.free(LimitedKey(labels_of(queue, ""), limit_key)) - picked if limit_key else UNBOUNDED
+        own, shared = self._free(queue, limit_key, most, picked)
         if min(own, shared) <= 0:
             return KeyRoom(0, math.inf, is_shared=own > 0)
-        rate = self._rate(queue, limit_key, limit, now_ms)
+        rate = self._rate(queue, limit_key, limit, now_ms) if limit is not None else None
         if rate is None:
             return KeyRoom(min(own, shared), now_ms)
         return KeyRoom(min(own, shared, rate.free(now_ms)), rate.next_ms(now_ms))
@@ -120,6 +115,19 @@ class RuleKeyLimits:
         return None if room.tasks else HeldBack(room.next_ms, limit_key, Why.SHARE if room.is_shared else Why.KEY)
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _free(self, queue: QueueKey, limit_key: str, most: int, picked: int) -> tuple[int, int]:
+        """How many of a key may go by its own limit of so many in hand, and by its share. Tasks that nobody told apart
+        are no customer's."""
+        if self._lent is None:
+            in_hand = self._hands.open(queue, limit_key) + picked
+            own = most - in_hand if most else UNBOUNDED
+            return own, self.share(queue) - in_hand if limit_key else UNBOUNDED
+        key = LimitedKey(labels_of(queue, ""), limit_key)
+        if not limit_key or not self._lent.most_of(key):
+            return UNBOUNDED, UNBOUNDED
+        free = self._lent.free(key) - picked
+        return (UNBOUNDED, free) if self.share(queue) < (most or UNBOUNDED) else (free, UNBOUNDED)
 
     def _limit(self, queue: QueueKey, limit_key: str, now_ms: int) -> QueueLimit | None:
         applied = self._rules_of(queue, now_ms)

@@ -13,7 +13,7 @@ from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitedKey, LimitLabels
 from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.regulations import KeyRules, QueueLimit
+from timerd.model.regulations import KeyRules, QueueLimit, part_of
 
 
 class _OfKeys(NamedTuple):
@@ -63,7 +63,17 @@ class LentKeys:
         """How many may be in hand; 0: any number, or nobody knows such a limit."""
         of_keys = self._of_keys(key.limit)
         limit = of_keys.own.get(key.limit_key, of_keys.limit) if of_keys is not None else None
-        return limit.max_in_hand if limit is not None else 0
+        own = limit.max_in_hand if limit is not None else 0
+        share = self.share(QueueKey(key.limit.namespace, key.limit.queue)) if key.limit.queue else 0
+        return min(own or share, share or own)
+
+    def share(self, queue: QueueKey) -> int:
+        """How many a key may have of what the queue may have in hand; 0: any number, for nobody counts the slots of all
+        instances."""
+        rules = self._known.of(queue)
+        whole = rules.limit.max_in_hand if rules.limit is not None else 0
+        share = rules.keys.share if rules.keys is not None else 1
+        return part_of(share, whole) if share < 1 and whole else 0
 
     @property
     def lease_ms(self) -> int:

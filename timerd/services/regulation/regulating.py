@@ -34,6 +34,7 @@ from timerd.model.codec import (
     ON_END,
     PLACES,
     REGULATES,
+    SHARES_KEYS,
     STALLS,
     known_by_all,
     with_need,
@@ -41,7 +42,7 @@ from timerd.model.codec import (
 )
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.regulations import Mode, Order, QueueLimit, Regulation
+from timerd.model.regulations import DEFAULT_SHARE, Mode, Order, QueueLimit, Regulation, counts_hands
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
@@ -274,24 +275,43 @@ class Regulating:
                 field,
             )
 
-    def check_share(self, share: float) -> None:
+    @property
+    def default_share(self) -> float:
+        """What one limit key may have of a queue, where the rules of its keys do not say it."""
+        return DEFAULT_SHARE if self.others is None else 1
+
+    def fit_keys(self, before: Regulation, rules: Regulation, *, is_share_given: bool) -> Regulation:
+        """As they are to be stored: a release that counts by itself is to leave the queue alone. In a cluster a key has
+        a share of what the queue may have in hand, and of nothing else. Raises Precondition."""
+        kept = without_need(without_need(rules.kept, LENDS_KEYS), SHARES_KEYS)
+        if self.others is None or rules.keys is None:
+            return replace(rules, kept=kept)
+        self.check_key_rates([rules.keys.limit, *(limit for _, limit in rules.keys.overrides)], "keys")
+        kept = with_need(kept, LENDS_KEYS)
+        if rules.keys.share >= 1:
+            return replace(rules, kept=kept)
+        if is_share_given or counts_hands(rules.limit) or counts_hands(before.limit):
+            self._check_share(rules)
+            return replace(rules, kept=with_need(kept, SHARES_KEYS))
+        return replace(rules, keys=replace(rules.keys, share=1), kept=kept)
+
+    def _check_share(self, rules: Regulation) -> None:
         """Raises Precondition."""
-        if self.others is not None and 0 < share < 1:
+        announced = self._membership.announced()
+        if SHARES_KEYS not in known_by_all(announced):
             raise _not_in_cluster(
-                "The share of a limit key is counted by one instance, and this server is one of a cluster, whose "
-                "instances would each count for themselves: nothing was changed. Leave the share out, and give each "
-                "key a max_in_hand.",
+                f"Not every instance keeps to the share of a limit key: {_older(announced, SHARES_KEYS)} is of an "
+                "older release, and would let a key have more. Upgrade it, or leave the share out; nothing was "
+                "changed.",
                 "keys.share",
             )
-
-    def fit_keys(self, rules: Regulation) -> Regulation:
-        """As they are to be stored: in a cluster no key has a share, and a release that counts by itself is to leave
-        the queue alone. Raises Precondition."""
-        if self.others is None or rules.keys is None:
-            return replace(rules, kept=without_need(rules.kept, LENDS_KEYS))
-        self.check_key_rates([rules.keys.limit, *(limit for _, limit in rules.keys.overrides)], "keys")
-        kept = with_need(rules.kept, LENDS_KEYS)
-        return replace(rules, keys=replace(rules.keys, share=1), kept=kept)
+        if not counts_hands(rules.limit):
+            raise _not_in_cluster(
+                "In a cluster the share of a limit key is one of the max_in_hand of its queue, for no instance knows "
+                "the slots of all, and the queue would have none: nothing was changed. Give the queue a max_in_hand, "
+                "or the share 1, which takes it away, and each key a max_in_hand.",
+                "keys.share",
+            )
 
     def check_ordering(self) -> None:
         """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""
