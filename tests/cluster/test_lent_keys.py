@@ -229,23 +229,15 @@ def keeper_of_key(cluster: Cluster, customer: str) -> str:
     return ""
 
 
-async def test_what_one_instance_would_count_is_refused() -> None:
+async def test_who_says_no_share_gives_none_and_what_was_read_can_be_put_again() -> None:
     async with Cluster("a") as cluster:
         client = cluster.client("a")
-        for rules in (KeyRules(KeyLimit(rate="5/s")), KeyRules(overrides={"acme": KeyLimit(rate="5/s")})):
-            with pytest.raises(FailedPrecondition, match="The rate of a limit key is counted by one") as refused:
-                await client.queues.put("mails", keys=rules)
-            assert refused.value.reason == "LIMIT_IN_CLUSTER"
-        with pytest.raises(FailedPrecondition, match="The rate of a limit key is counted by one"):
-            await client.queues.update("mails", key_rate="5/s")
-        with pytest.raises(FailedPrecondition, match="The rate of a limit key is counted by one"):
-            await client.limits.put("post", max_in_hand=2, keyed=True, overrides={"acme": KeyLimit(rate="5/s")})
-        assert (await client.queues.get("mails")).keys is None
         put = await client.queues.put("mails", keys=KeyRules(KeyLimit(max_in_hand=2)))
         assert put.keys is not None
         assert put.keys.share == 1
-        # What was read can be put again.
-        assert (await client.queues.update("mails", key_weights={"acme": 3})).keys is not None
+        again = await client.queues.update("mails", key_weights={"acme": 3})
+        assert again.keys is not None
+        assert (again.keys.share, again.keys.limit) == (1, put.keys.limit)
 
 
 async def test_a_share_is_one_of_what_all_instances_may_have_in_hand() -> None:

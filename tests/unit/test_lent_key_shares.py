@@ -20,7 +20,7 @@ def lent(limit: QueueLimit | None, keys: KeyRules | None) -> LentKeys:
 
 
 def most_of(limit_key: str, limit: QueueLimit | None, keys: KeyRules | None) -> int:
-    return lent(limit, keys).most_of(LimitedKey(LimitLabels(*MAIL, ""), limit_key))
+    return lent(limit, keys).limits.most_of(LimitedKey(LimitLabels(*MAIL, ""), limit_key))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_share_is_lent_as_a_limit_of_the_key(whole: int, share: float, own: 
 def test_a_queue_that_says_no_share_or_bounds_nothing_lends_none() -> None:
     assert most_of("acme", None, KeyRules(share=0.25)) == 0
     assert most_of("acme", QueueLimit(8), None) == 0
-    assert lent(QueueLimit(8), None).share(MAIL) == 0
+    assert lent(QueueLimit(8), None).limits.share(MAIL) == 0
 
 
 def test_a_key_without_a_limit_of_its_own_has_a_share_all_the_same() -> None:

@@ -13,9 +13,10 @@ from typing import NamedTuple
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyRoom, LimitKeys
 from timerd.core.regulation.holds import KeyHolds, labels_of
-from timerd.core.regulation.key_rates import KeyRates
+from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_keys import LentKeys
+from timerd.core.regulation.lent_rates import LentRate
 from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
@@ -41,7 +42,12 @@ class RuleKeyLimits:
     There the share of a key is lent as its limit is, and is one of the `max_in_hand` of the queue."""
 
     def __init__(
-        self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys, lent: LentKeys | None = None
+        self,
+        known: KnownRules,
+        machine: DeliveryMachine,
+        keys: LimitKeys,
+        rates: RatesOfKeys,
+        lent: LentKeys | None = None,
     ) -> None:
         self._known = known
         self._machine = machine
@@ -50,14 +56,14 @@ class RuleKeyLimits:
         self._lent = lent
         self._held = KeyHolds()
         self._applied: dict[QueueKey, _KeysApplied] = {}
-        self._rates = KeyRates()
+        self._rates = rates
 
     def rules(self, queue: QueueKey) -> object:
         return self._known.of(queue).keys
 
     def share(self, queue: QueueKey) -> int:
         if self._lent is not None:
-            return self._lent.share(queue) or UNBOUNDED
+            return self._lent.limits.share(queue) or UNBOUNDED
         rules = self._known.of(queue)
         share = rules.keys.share if rules.keys is not None else DEFAULT_SHARE
         if share >= 1:
@@ -124,7 +130,7 @@ class RuleKeyLimits:
             own = most - in_hand if most else UNBOUNDED
             return own, self.share(queue) - in_hand if limit_key else UNBOUNDED
         key = LimitedKey(labels_of(queue, ""), limit_key)
-        if not limit_key or not self._lent.most_of(key):
+        if not limit_key or not self._lent.limits.most_of(key):
             return UNBOUNDED, UNBOUNDED
         free = self._lent.free(key) - picked
         return (UNBOUNDED, free) if self.share(queue) < (most or UNBOUNDED) else (free, UNBOUNDED)
@@ -148,8 +154,11 @@ class RuleKeyLimits:
         is_single = self._lent is None and self._known.is_from_before(queue)
         return doubt_ms(self._machine, now_ms) if is_single else now_ms
 
-    def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
-        return self._rates.of((queue, limit_key), limit, now_ms, partial(self._is_known, queue, limit, now_ms))
+    def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | LentRate | None:
+        if not limit.rate:
+            return None
+        key = LimitedKey(labels_of(queue, ""), limit_key)
+        return self._rates.of(key, limit, now_ms, partial(self._is_known, queue, limit, now_ms))
 
     def _is_known(self, queue: QueueKey, limit: QueueLimit, now_ms: int) -> bool:
         """Of a key of which nothing is known: as after a start, where it may have been sent before that."""

@@ -127,6 +127,7 @@ class RegulationCalls:
         if own or listed or request.HasField("keys"):
             of_keys = request.HasField("keys") or any(map(self._regulating.known.is_keyed, listed))
             self._regulating.check_limits(own + self._regulating.limits_named(listed), of_keys=of_keys)
+            self._regulating.check_key_rates(self._regulating.limits_of_keys(listed), "limits")
         if request.HasField("adaptive"):
             self._regulating.check_releases(ADAPTS)
         self._verbs.now_ms()
