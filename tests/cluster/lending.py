@@ -6,6 +6,14 @@ from timerd.core.regulation import LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.testing import Cluster
 
+TTL_S = 10
+
+
+async def wait(cluster: Cluster, seconds: float) -> None:
+    """In steps that are short for a token: calls between instances take no virtual time."""
+    for _ in range(round(seconds * 10)):
+        await cluster.advance(milliseconds=100)
+
 
 def senders(cluster: Cluster, queue: str = "mails") -> set[str]:
     """The instances that have sent some of its tasks."""

@@ -229,26 +229,70 @@ def keeper_of_key(cluster: Cluster, customer: str) -> str:
     return ""
 
 
-async def test_what_one_instance_would_count_is_refused() -> None:
+async def test_who_says_no_share_gives_none_and_what_was_read_can_be_put_again() -> None:
     async with Cluster("a") as cluster:
         client = cluster.client("a")
-        for rules in (KeyRules(KeyLimit(rate="5/s")), KeyRules(overrides={"acme": KeyLimit(rate="5/s")})):
-            with pytest.raises(FailedPrecondition, match="The rate of a limit key is counted by one") as refused:
-                await client.queues.put("mails", keys=rules)
-            assert refused.value.reason == "LIMIT_IN_CLUSTER"
-        with pytest.raises(FailedPrecondition, match="The rate of a limit key is counted by one"):
-            await client.queues.update("mails", key_rate="5/s")
-        with pytest.raises(FailedPrecondition, match="The rate of a limit key is counted by one"):
-            await client.limits.put("post", max_in_hand=2, keyed=True, overrides={"acme": KeyLimit(rate="5/s")})
-        with pytest.raises(FailedPrecondition, match="The share of a limit key is counted by one") as refused:
-            await client.queues.put("mails", keys=KeyRules(KeyLimit(max_in_hand=2), share=0.25))
-        assert refused.value.reason == "LIMIT_IN_CLUSTER"
-        assert (await client.queues.get("mails")).keys is None
         put = await client.queues.put("mails", keys=KeyRules(KeyLimit(max_in_hand=2)))
         assert put.keys is not None
         assert put.keys.share == 1
-        # What was read can be put again.
-        assert (await client.queues.update("mails", key_weights={"acme": 3})).keys is not None
+        again = await client.queues.update("mails", key_weights={"acme": 3})
+        assert again.keys is not None
+        assert (again.keys.share, again.keys.limit) == (1, put.keys.limit)
+
+
+async def test_a_share_is_one_of_what_all_instances_may_have_in_hand() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        handlers = Handlers(cluster)
+        for name in ("a", "b", "c"):
+            await handlers.work(name, *sorted({"a", "b", "c"} - {name}))
+        rules = KeyRules(overrides={"globex": KeyLimit(max_in_hand=1)}, share=0.25)
+        put = await cluster.client("b").queues.put("mails", max_in_hand=8, keys=rules)
+        assert put.keys is not None
+        assert put.keys.share == 0.25
+        await schedule(cluster)
+        await cluster.client("c").queues.resume("mails")
+        await cluster.advance(seconds=4)
+        assert handlers.now == {"acme": 2, "globex": 1}
+        # A quarter of more is more, and all of it is used.
+        await cluster.client("c").queues.update("mails", max_in_hand=16)
+        await cluster.advance(seconds=45)
+        assert (handlers.most, len(set(handlers.done))) == ({"acme": 4, "globex": 1}, TASKS)
+
+
+async def test_a_share_of_what_nobody_counts_is_refused() -> None:
+    async with Cluster("a") as cluster:
+        client = cluster.client("a")
+        for rules in (KeyRules(share=0.25), KeyRules(KeyLimit(max_in_hand=2), share=0.25)):
+            with pytest.raises(FailedPrecondition, match="In a cluster the share of a limit key is one of") as refused:
+                await client.queues.put("mails", keys=rules)
+            assert refused.value.reason == "LIMIT_IN_CLUSTER"
+        put = await client.queues.put("mails", max_in_hand=8, keys=KeyRules(share=0.25))
+        assert put.keys is not None
+        assert put.keys.share == 0.25
+        for change in (client.queues.update("mails", rate="5/s", clear=["max_in_hand"]),):
+            with pytest.raises(FailedPrecondition, match="In a cluster the share of a limit key is one of"):
+                await change
+        updated = await client.queues.update("mails", key_share=1, rate="5/s", clear=["max_in_hand"])
+        assert updated.keys is not None
+        assert updated.keys.share == 1
+
+
+async def test_an_instance_that_knows_no_shares_in_a_cluster_sends_nothing_of_such_a_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Cluster("a") as cluster:
+        client = cluster.client("a")
+        await client.queues.put("mails", max_in_hand=8, keys=KeyRules(share=0.25))
+        with monkeypatch.context() as older:
+            older.setattr(codec, "CAPABILITIES", codec.CAPABILITIES - {codec.SHARES_KEYS})
+            codec._needs.cache_clear()
+            await cluster.add("old")
+            known = cluster.instances["old"].node.regulating.known  # type: ignore[union-attr]
+            assert known.mode(QueueKey("default", "mails"), 0) is Mode.STOPPED
+        await cluster.advance(seconds=5)
+        with pytest.raises(FailedPrecondition, match="keeps to the share of a limit key: old is of an older release"):
+            await client.queues.put("letters", max_in_hand=8, keys=KeyRules(share=0.25))
+        assert (await client.queues.put("letters", max_in_hand=8, keys=KeyRules(KeyLimit(max_in_hand=2)))).keys
 
 
 async def test_instances_that_count_for_themselves_send_nothing_of_such_a_queue(

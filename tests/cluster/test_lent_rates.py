@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.cluster.lending import keeper, senders
+from tests.cluster.lending import TTL_S, keeper, senders, wait
 from timerd.client import FailedPrecondition
 from timerd.core.regulation import AHEAD_MS, LimitLabels
 from timerd.model import codec
@@ -14,7 +14,6 @@ from timerd.testing import Cluster
 from timerd.worker import Delivery, Throttled
 
 NAMES = ("a", "b", "c")
-TTL_S = 10
 
 
 class Starts:
@@ -45,12 +44,6 @@ class Starts:
         """In any w seconds no more than the rate gives in w + 1 s, and the burst."""
         for seconds in (0.0, 0.2, 1.0, 3.0, 10.0):
             assert self.most_in(seconds) <= rate * (seconds + 1) + burst
-
-
-async def wait(cluster: Cluster, seconds: float) -> None:
-    """In steps that are short for a token: calls between instances take no virtual time."""
-    for _ in range(round(seconds * 10)):
-        await cluster.advance(milliseconds=100)
 
 
 async def begun(cluster: Cluster, starts: Starts, tasks: int, rate: str, burst: int) -> None:

@@ -59,6 +59,7 @@ HOLDS = [
     "keyed NLEAVE=0",
     "keyed NCRASH=0 CAPONLY ASKEDONCE",
     "rates",
+    "rates NCHANGE=0 END=5",
     "order",
     "order NCRASH=0 NFAIL=2 NLEAVE=2",
     "failure",
@@ -158,7 +159,7 @@ BROKEN = [
     *(f"keyed CAPONLY {rule}" for rule in BREAKS_THE_KEY),
     *(f"rates {rule}" for rule in (
         "VACUITY1", "VACUITY2", "VACUITY3", "NOAFTER", "NOEND", "ENDHEARD", "BEGINASKED", "FULLBURST", "NOPAUSE",
-        "BURST=3 LIFEPAUSE", "GHOST",
+        "BURST=3 LIFEPAUSE", "GHOST", "FORGETBEGUN", "VACUITY4",
     )),
     *(f"order {rule}" for rule in (
         "VACUITY1", "VACUITY2", "VACUITY3", "ACKFREES", "NOLEASE", "PARTBLIND", "LANEBLIND", "LOADFIRST", "EARLYNEXT",

@@ -11,6 +11,7 @@
  *   T2 it begins `after` ticks after the answer was heard, and ends LIFE ticks after that, counted from when the call was made: then it lapses.
  *   T3 a new keeper has an empty burst, and counts from AHEAD ticks after it was named: what was counted before it has begun by then.
  *   T4 who is not sure that it is still the keeper hands out nothing.
+ *   T5 of a limit key: when what was counted is over, the keeper may forget the key. An unknown one has the books with which it began.
  * PROMISE: in any w ticks at most w + LIFE + BURST start. `from` is the begin of any window.
  *
  * RUN: check.sh rates.pml [-D..]   BURST=2, LIFE=1, AHEAD=1, END=4, NCHANGE=1
@@ -19,7 +20,9 @@
  *   ENDHEARD   T2: the end is counted from the answer  BEGINASKED T2: the beginning is counted from the call
  *   FULLBURST  T3: the new keeper's burst is full      NOPAUSE   T3: it counts from now on
  *   LIFEPAUSE  T3: its burst is full a LIFE later (with BURST=3)   GHOST T4: the keeper before goes on
- * VACUITY1: a token lapses. VACUITY2: as many start as may. VACUITY3: the new keeper's tokens are used. All must fail. */
+ *   FORGETBEGUN T5: it forgets what has begun and is not made up for
+ * VACUITY1: a token lapses. VACUITY2: as many start as may. VACUITY3: the new keeper's tokens are used. VACUITY4: tokens of a key that was
+ *   forgotten. All must fail. */
 #ifndef BURST
 #define BURST 2
 #endif
@@ -36,7 +39,7 @@
 #define NCHANGE 1
 #endif
 byte now = 0, from = 0, started = 0, changes = 0;
-byte arrival = 0, at = 0, oldarrival = 0, oldat = 0; bool ghost = false;
+byte arrival = 0, at = 0, oldarrival = 0, oldat = 0, born = 0; bool ghost = false, forgotten = false;
 byte call[2], asked[2], n[2], after[2], have[2], begin[2], over[2]; bool fresh[2];
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
 #define FROM(t) MAX(t, now)
@@ -60,8 +63,16 @@ byte call[2], asked[2], n[2], after[2], have[2], begin[2], over[2]; bool fresh[2
 #else
 #define MOST assert(started <= now - from + LIFE + BURST)
 #endif
+#define BORN (changes -> born + BURST : 0)
+#ifdef FORGETBEGUN
+#define ISOVER (at <= now)
+#else
+#define ISOVER (arrival <= now && at <= now)
+#endif
 #ifdef VACUITY3
 #define NOTE(is) fresh[m] = is
+#elif defined(VACUITY4)
+#define NOTE(is) fresh[m] = forgotten
 #else
 #define NOTE(is) skip
 #endif
@@ -84,6 +95,12 @@ end:
        at = now; arrival = now + LIFE
 #else
        at = now + AHEAD; arrival = at + BURST
+#endif
+       ; born = at }
+  /* T5 */
+  :: atomic { arrival > 0 && ISOVER && !(at == born && arrival == BORN) -> at = born; arrival = BORN;
+#ifdef VACUITY4
+       forgotten = true
 #endif
      }
   od }
@@ -119,7 +136,7 @@ end:
   :: atomic { have[m] && now >= begin[m] && INTIME -> have[m]--;
        if :: have[m] == 0 -> begin[m] = 0; over[m] = 0 :: else fi;
        if :: now >= from -> started++; MOST :: else fi;
-#ifdef VACUITY3
+#if defined(VACUITY3) || defined(VACUITY4)
        assert(!fresh[m])
 #endif
      }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _PERMITS, _KEEPER = "timerd/core/regulation/key_permits.py", "timerd/core/regulation/key_permit_keeper.py"
+_TOKENS = "timerd/core/regulation/key_token_keeper.py"
+_RATES, _DRAWN = "tests/cluster/test_lent_key_rates.py", "tests/property/test_drawn_key_tokens.py"
 _HISTORIES = "tests/property/test_lent_keys.py::test_no_key_is_above_its_limit_and_all_are_free_and_forgotten_at_rest"
 
 MUTANTS = (
@@ -12,8 +14,8 @@ MUTANTS = (
         name="key-sent-without-a-permit",
         guarantee="G22",
         file="timerd/core/regulation/key_limits.py",
-        old='self._lent.free(LimitedKey(labels_of(queue, ""), limit_key)) - picked if limit_key else UNBOUNDED\n',
-        new="limit.max_in_hand - in_hand if limit_key else UNBOUNDED\n",
+        old="        free = self._lent.free(key) - picked\n",
+        new="        free = self._lent.limits.most_of(key) - self._hands.open(queue, limit_key) - picked\n",
         breaks="each instance of a cluster counts a key for itself",
         tests=("tests/cluster/test_lent_keys.py::test_three_instances_keep_to_the_limit_of_each_key",),
     ),
@@ -74,14 +76,98 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="share-of-what-each-has",
+        guarantee="G22",
+        file="timerd/core/regulation/limits_of_keys.py",
+        old="        return min(own or share, share or own)\n",
+        new="        return own\n",
+        breaks="nobody lends the share of a key, so in a cluster one customer has all of the queue",
+        tests=(
+            "tests/cluster/test_lent_keys.py::test_a_share_is_one_of_what_all_instances_may_have_in_hand",
+            "tests/unit/test_lent_key_shares.py::test_the_share_is_lent_as_a_limit_of_the_key",
+        ),
+    ),
+    Mutant(
+        name="share-of-no-whole",
+        guarantee="G22",
+        file="timerd/services/regulation/regulating.py",
+        old="        if not counts_hands(rules.limit):\n",
+        new="        if rules.keys is None:\n",
+        breaks="a share in a cluster is stored for a queue of which nobody knows the whole, and holds nowhere",
+        tests=("tests/cluster/test_lent_keys.py::test_a_share_of_what_nobody_counts_is_refused",),
+    ),
+    Mutant(
         name="keys-of-an-older-release",
         guarantee="G22",
         file="timerd/services/regulation/regulating.py",
-        old="        kept = with_need(rules.kept, LENDS_KEYS)\n",
-        new="        kept = rules.kept\n",
+        old="        kept = with_need(kept, LENDS_KEYS)\n",
+        new="",
         breaks="an instance of a release that counts for itself sends beside the others",
         tests=(
             "tests/cluster/test_lent_keys.py::test_instances_that_count_for_themselves_send_nothing_of_such_a_queue",
         ),
+    ),
+    Mutant(
+        name="rates-of-an-older-release",
+        guarantee="G22",
+        file="timerd/services/regulation/regulating.py",
+        old="            kept = with_need(kept, DRAWS_KEYS)\n",
+        new="            kept = with_need(kept, LENDS_KEYS)\n",
+        breaks="an instance of a release that draws no tokens of keys counts their rates for itself",
+        tests=(f"{_RATES}::test_older_instances_are_refused_a_rate_of_keys_and_send_nothing_of_one_that_there_is",),
+    ),
+    Mutant(
+        name="key-counted-by-nobody",
+        guarantee="G22",
+        file=_TOKENS,
+        old="            found = self._keys[key] = TokenKeeper(",
+        new="            found = TokenKeeper(",
+        breaks="each call for tokens of a key gets its whole burst",
+        tests=(f"{_DRAWN}::test_no_key_starts_more_than_is_promised_and_those_that_are_over_are_forgotten",),
+    ),
+    Mutant(
+        name="key-burst-of-each-keeper",
+        guarantee="G22",
+        file=_TOKENS,
+        old="TokenKeeper(self._began_ms, is_first=self._is_first)",
+        new="TokenKeeper(self._began_ms, is_first=True)",
+        breaks="each keeper of a home hands out the burst of each key anew",
+        tests=(f"{_RATES}::test_the_next_keeper_of_a_key_begins_with_nothing_to_give",),
+    ),
+    Mutant(
+        name="begun-key-forgotten",
+        guarantee="G22",
+        file="timerd/core/regulation/token_keeper.py",
+        old="        return is_whole and self._at_ms <= now_ms and not",
+        new="        return self._at_ms <= now_ms and not",
+        breaks="a key that has used up its burst is forgotten, and gets another one",
+        tests=(f"{_DRAWN}::test_one_says_that_it_is_over_when_it_says_what_a_new_one_would",),
+    ),
+    Mutant(
+        name="asked-for-again-at-once",
+        guarantee="G22",
+        file="timerd/services/work/asking.py",
+        old="for ms in times if ms > now_ms), default",
+        new="for ms in times if due_ms), default",
+        breaks="a key whose turn comes within ten milliseconds keeps its instance busy until then",
+        tests=("tests/services/test_asking.py::test_what_cannot_be_given_is_not_asked_for_again_and_again",),
+    ),
+    Mutant(
+        name="unsure-keeper-of-a-key",
+        guarantee="G22",
+        file="timerd/services/regulation/key_token_issuer.py",
+        old="        if not self._membership.trust.is_trusted(now_ms):\n",
+        new="        if not self._membership.trust.is_trusted(0):\n",
+        breaks="who stood still hands out tokens of a key that another one keeps by now",
+        tests=(f"{_RATES}::test_who_is_not_sure_of_its_lease_hands_out_nothing_of_a_key",),
+    ),
+    Mutant(
+        name="key-held-here-alone",
+        guarantee="G22",
+        file="timerd/core/regulation/shared_key_limits.py",
+        old="            self._lent_rates.hold(LimitedKey(labels_of(queue, limit), limit_key), until_ms - now_ms)\n",
+        new="            pass\n",
+        breaks="a customer that was told to wait is started by the other instances",
+        tests=(f"{_RATES}::test_a_customer_that_was_throttled_on_one_instance_is_held_on_all",),
     ),
 )

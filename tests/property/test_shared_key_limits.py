@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyedRows, LimitKeys
-from timerd.core.regulation import AllRules, KnownRules, RuleKeyLimits, SharedKeyLimits
+from timerd.core.regulation import AllRules, KeyRates, KnownRules, RuleKeyLimits, SharedKeyLimits
 from timerd.core.taken import QueueKey
 from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.model.partition import TIME_SCOPE, Partition
@@ -42,8 +42,9 @@ class SharingByKey(RuleBasedStateMachine):
         self.known.read(AllRules(), self.known.life)
         self.machine, self.keys = DeliveryMachine(b"s" * 32, 0), LimitKeys(set())
         self.machine.key_hands.queues = set(QUEUES)
-        of_queues = RuleKeyLimits(self.known, self.machine, self.keys)
-        self.limits = SharedKeyLimits(self.known, self.machine, self.keys, of_queues)
+        counted = KeyRates()
+        of_queues = RuleKeyLimits(self.known, self.machine, self.keys, counted)
+        self.limits = SharedKeyLimits(self.known, self.machine, self.keys, of_queues, counted)
         self.keys.queues.update(QUEUES)
         self.home = KeyedRows(Partition(TIME_SCOPE, 0, 0), self.keys, lambda _: None)
         self.waiting: Counter[tuple[QueueKey, str]] = Counter()

@@ -29,7 +29,7 @@ from tests.simulator.sizes import sizes_of
 from tests.simulator.story import Story, told
 from tests.simulator.variants import VARIANTS
 from tests.simulator.virtual_loop import Owner
-from timerd.core.regulation import AllRules, KnownRules, RuleKeyLimits, SharedKeyLimits
+from timerd.core.regulation import AllRules, KeyRates, KnownRules, RuleKeyLimits, SharedKeyLimits
 from timerd.core.taken import QueueKey
 from timerd.model.partition import bucket_of
 from timerd.model.regulations import KeyRules, QueueLimit, Regulation
@@ -65,8 +65,8 @@ class KeyedRun(Run):
         machine, known = node.delivery.machine, KnownRules()
         rules = Regulation(1, keys=KeyRules(QueueLimit(self.most) if self.most else None, share=1))
         known.read(AllRules({QueueKey("default", queue): rules for queue in QUEUES}), known.life)
-        keys = node.scheduler.memory.limit_keys
-        SharedKeyLimits(known, machine, keys, RuleKeyLimits(known, machine, keys))
+        keys, rates = node.scheduler.memory.limit_keys, KeyRates()
+        SharedKeyLimits(known, machine, keys, RuleKeyLimits(known, machine, keys, rates), rates)
         owner_of, now_ms = node.scheduler.finder.owner_of, node.delivery.clock_ms
         self.owner.spawn(self._place(Placing(machine.before.brought, owner_of, now_ms)))
         return node

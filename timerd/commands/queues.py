@@ -55,7 +55,9 @@ AdaptiveTarget = Annotated[
 ]
 KeyRate = Annotated[str | None, typer.Option("--key-rate", metavar="N/TIME", help="Starts of each limit key.")]
 KeyMaxInHand = Annotated[int | None, typer.Option("--key-max-in-hand", min=1, help="Of each limit key at a time.")]
-KeyShare = Annotated[float | None, typer.Option("--key-share", help="Of one limit key at most; default 0.5.")]
+KeyShare = Annotated[
+    float | None, typer.Option("--key-share", help="Of one limit key; default 0.5, in a cluster none.")
+]
 OverriddenKeys = Annotated[
     list[str] | None,
     typer.Option("--key", metavar="KEY=LIMIT", help="Of one limit key: acme=20, 30/m, any or default; again."),

@@ -58,10 +58,15 @@ ADAPTS = "adaptive"
 KEYED_LIMITS = "keyed_limits"
 # Of an instance that borrows the permits of limit keys which it sends by.
 LENDS_KEYS = "lent_keys"
+# Of an instance that draws the tokens of the rates of limit keys which it starts by.
+DRAWS_KEYS = "drawn_keys"
+# Of an instance that lends and borrows the share of a limit key as a limit of it.
+SHARES_KEYS = "shared_keys"
 # What this release understands, as `needs` and the instances' own rows name it.
 CAPABILITIES = frozenset(
     {KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS}
     | {ORDERING_KEY, LENDS, STALLS, DRAWS, TELLS_ENDS, ON_END, ADAPTS, KEYED_LIMITS, KEY_SHARDS, LENDS_KEYS}
+    | {DRAWS_KEYS, SHARES_KEYS}
 )
 
 

@@ -61,6 +61,11 @@ class QueueLimit:
     burst: int = 1
 
 
+def counts_hands(limit: QueueLimit | None) -> bool:
+    """Whether only so many deliveries may be in hand."""
+    return limit is not None and limit.max_in_hand > 0
+
+
 @dataclass(frozen=True, slots=True)
 class AdaptiveRules:
     """How many deliveries are with workers at a time is found out, from `floor` to `ceiling`. `target_ms`: more than
@@ -74,6 +79,12 @@ class AdaptiveRules:
 # What one limit key may have of a queue, where nobody says how much.
 DEFAULT_SHARE = 0.5
 MOST_OVERRIDES = 1_000
+
+
+def part_of(share: float, whole: int) -> int:
+    """How many of so many deliveries one key may have: one at least. Of 7 % of 100 it is 7, whatever the last digit of
+    a float says."""
+    return max(1, math.ceil(round(share * whole, 6)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +101,7 @@ class KeyRules:
     def counts_hands(self) -> bool:
         """Whether a key may have so many in hand only."""
         limits = [self.limit, *(limit for _, limit in self.overrides)]
-        return any(limit is not None and limit.max_in_hand for limit in limits)
+        return any(map(counts_hands, limits))
 
     def to_json(self) -> dict[str, Any]:
         stored: dict[str, Any] = {"share": self.share}

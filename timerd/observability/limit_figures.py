@@ -53,7 +53,7 @@ def _used_by_keys(use: KeyUse | None, pushed_back: int) -> LimitFigures:
     """Of all keys of a keyed limit together, which no number bounds."""
     if use is None:
         return LimitFigures(0, 0, 0, 0, pushed_back)
-    return LimitFigures(use.in_hand, 0, use.waiting, use.throttled, pushed_back)
+    return LimitFigures(use.in_hand, 0, use.waiting, use.throttled, pushed_back, use.drawn, use.lapsed)
 
 
 def _used(

@@ -1,7 +1,8 @@
-"""Histories of a cluster in which so many of each limit key of a queue are in hand at most, of all instances together.
+"""Histories of a cluster in which each limit key of a queue has a limit, of all instances together: so many in hand, a
+share of what the queue may have in hand, a rate, or so many in hand and a rate.
 
-As `lent`: the checker of clusters judges them, and beside it each start (G20), also around faults: instances die, come
-and leave, and partitions move with what workers have. Of each key all is delivered at last.
+As `lent` and `rated`: the checker of clusters judges them, and beside it each start (G20), also around faults:
+instances die, come and leave, and partitions move with what workers have. Of each key all is delivered at last.
 `python -m tests.simulator.cluster.lent_keys --seeds 1000`; `--seed 7` shows one as a trace, `--variant` breaks a rule.
 """
 
@@ -11,9 +12,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 from unittest.mock import patch
 from zlib import crc32
@@ -24,18 +26,24 @@ from tests.simulator.cluster.branches import watched_cluster
 from tests.simulator.cluster.forms import ClusterForm
 from tests.simulator.cluster.judge import STOP_MS
 from tests.simulator.cluster.lent import LentChecker, LentStory
+from tests.simulator.cluster.rated import above, rate_of
+from tests.simulator.cluster.ruled import Start
 from tests.simulator.events import Wanted
 from tests.simulator.judge import Verdict, noted, sentences, trace_of
 from tests.simulator.repeats import Repeats
 from tests.simulator.sizes import sizes_of
 from tests.simulator.story import told
-from timerd.core.regulation import BorrowedKeys, KeyPermitKeeper
+from timerd.core.cluster.lease_trust import LeaseTrust
+from timerd.core.regulation import BorrowedKeys, KeyPermitKeeper, KeyTokenKeeper
 from timerd.model.regulations import KeyRules, QueueLimit, Regulation
 from timerd.services.engine.verbs import NewTasks
+from timerd.services.regulation.key_token_issuer import KeyTokenIssuer
 
 # Most tasks are one customer's, and some are nobody's.
 OWNERS = ("", "bob", *["ann"] * 10)
 CALLS_MORE = 3
+# More than there are tasks.
+ANY = 1 << 30
 
 
 def limit_key_of(name: str) -> str:
@@ -44,11 +52,31 @@ def limit_key_of(name: str) -> str:
 
 def most_of(seed: int) -> int:
     """Of each key in hand."""
-    return (2, 1, 2)[seed % 3]
+    return ANY if form_of(seed) is KeyForm.RATE else (2, 1, 2)[seed % 3]
+
+
+class KeyForm(Enum):
+    """By what each key goes."""
+
+    HANDS = "hands"
+    SHARE = "share"
+    RATE = "rate"
+    BOTH = "both"
+
+    @property
+    def has_rate(self) -> bool:
+        return self in (KeyForm.RATE, KeyForm.BOTH)
+
+
+def form_of(seed: int) -> KeyForm:
+    return (KeyForm.RATE, KeyForm.HANDS, KeyForm.SHARE, KeyForm.HANDS, KeyForm.RATE, KeyForm.BOTH)[seed % 6]
 
 
 class LentKeysStory(LentStory):
     def limit(self) -> QueueLimit:
+        form, rate = form_of(self.seed), rate_of(self.seed)
+        if form.has_rate:
+            return rate if form is KeyForm.RATE else replace(rate, max_in_hand=most_of(self.seed))
         return QueueLimit(most_of(self.seed))
 
     def _schedule_some(self) -> None:
@@ -57,6 +85,8 @@ class LentKeysStory(LentStory):
             super()._schedule_some()
 
     def rules(self) -> Regulation:
+        if form_of(self.seed) is KeyForm.SHARE:
+            return Regulation(1, limit=QueueLimit(2 * most_of(self.seed)), keys=KeyRules(share=0.5))
         return Regulation(1, keys=KeyRules(self.limit(), share=1))
 
     def tasks_of(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
@@ -70,6 +100,12 @@ class LentKeysChecker(LentChecker):
     def _go_by_one(self, name: str, other: str) -> bool:
         """A task without a key is no customer's."""
         return bool(limit_key_of(name)) and limit_key_of(name) == limit_key_of(other)
+
+
+def above_of_keys(seed: int, starts: Sequence[Start]) -> Iterator[str]:
+    """Each key by itself, as `rated.above`."""
+    for limit_key in {*OWNERS} - {""} if form_of(seed).has_rate else ():
+        yield from above([each for each in starts if each.limit_key == limit_key], rate_of(seed))
 
 
 # -- broken rules ------------------------------------------------------------------------------------------------------
@@ -119,12 +155,56 @@ def few_to_a_new_keeper() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def burst_of_each_keeper() -> Iterator[None]:
+    """T3: who keeps the home next has all of each key's burst to give."""
+    made = KeyTokenKeeper.__init__
+
+    def full(self: Any, now_ms: int, *, is_first: bool) -> None:
+        made(self, now_ms, is_first=True)
+
+    with patch.object(KeyTokenKeeper, "__init__", full):
+        yield
+
+
+@contextmanager
+def forgets_what_counts() -> Iterator[None]:
+    """T5: who keeps the home forgets a key of which something was counted just now."""
+    counted = KeyTokenKeeper._of
+
+    def anew(self: Any, key: Any, now_ms: int) -> Any:
+        self._keys.clear()
+        return counted(self, key, now_ms)
+
+    with patch.object(KeyTokenKeeper, "_of", anew):
+        yield
+
+
+@contextmanager
+def unsure_keeper_goes_on() -> Iterator[None]:
+    """T4: who stood still hands out tokens by what it kept."""
+    drawn = KeyTokenIssuer.drawn
+
+    async def goes_on(self: Any, home: int, *given: Any) -> Any:
+        if self._keepers.books_of(home) is None:
+            return await drawn(self, home, *given)
+        with patch.object(LeaseTrust, "is_trusted", lambda *_: True):
+            # In one step.
+            return await drawn(self, home, *given)
+
+    with patch.object(KeyTokenIssuer, "drawn", goes_on):
+        yield
+
+
 BROKEN: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "correct": nullcontext,
     "lent-to-each": lent_to_each,
     "lends-at-once": lends_at_once,
     "dead-have-nothing": dead_have_nothing,
     "few-to-a-new-keeper": few_to_a_new_keeper,
+    "burst-of-each-keeper": burst_of_each_keeper,
+    "forgets-what-counts": forgets_what_counts,
+    "unsure-keeper-goes-on": unsure_keeper_goes_on,
 }
 
 
@@ -137,8 +217,11 @@ def judged_keys(seed: int, broken: str = "correct", *, traced: bool = False) -> 
         story = told(LentKeysStory(seed, repeats=Repeats(seed)))
     stop_ms = STOP_MS if story.shape is ClusterForm.OVERRUN else CLEAN_STOP_MS
     checker = LentKeysChecker(most_of(seed), story.timing.ttl_ms, story.skew_ms, story.way_ms, stop_ms)
-    wrong = sorted([*checker.judge(story.events), *story.broken])
-    hits = Counter(starts=len(story.starts), judged=checker.judged)
+    last = len(story.events) - 1
+    rated = [(last, each) for each in above_of_keys(seed, story.starts)]
+    wrong = sorted([*checker.judge(story.events), *story.broken, *rated])
+    of_rate = len(story.starts) if form_of(seed).has_rate else 0
+    hits = Counter(starts=len(story.starts), judged=checker.judged, rated=of_rate)
     trace = tuple(trace_of(story, wrong)) if traced else ()
     found = tuple(sentences(story, wrong, errors))
     return Verdict(seed, broken, found, len(story.events), hits, trace, ".cluster.lent_keys", once=False)
@@ -162,7 +245,8 @@ def main() -> int:
         hits, wrong = hits + verdict.hits, wrong + bool(verdict.wrong)
         for sentence in verdict.wrong:
             print(f"{verdict.replay}: {sentence}", flush=True)
-    print(f"{given.seeds} histories, {wrong} of them wrong; {hits['judged']} starts that took the last permit of a key")
+    counted = f"{hits['judged']} starts that took the last permit of a key, {hits['rated']} by a rate"
+    print(f"{given.seeds} histories, {wrong} of them wrong; {counted}")
     return wrong
 
 

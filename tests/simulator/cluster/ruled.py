@@ -30,6 +30,7 @@ class Start(NamedTuple):
     at_ms: float
     instance: str
     tasks: int
+    limit_key: str = ""
 
 
 class RuledInstance(Instance):
@@ -43,7 +44,8 @@ class RuledInstance(Instance):
     def _starts(self, assignment: Assignment) -> None:
         template = assignment.taken.rows.template_of(0)
         if (template.namespace, template.queue) == QUEUE:
-            self.starts.append(Start(self._loop.now_ms, self.name, len(assignment.taken)))
+            start = Start(self._loop.now_ms, self.name, len(assignment.taken), template.limit_key)
+            self.starts.append(start)
 
 
 class RuledStory(ClusterStory):

@@ -23,14 +23,18 @@ from timerd.core.regulation.keeping import AnyKeeping, change_keeping, read_keep
 from timerd.core.regulation.key_limits import RuleKeyLimits
 from timerd.core.regulation.key_permit_keeper import KeyPermitKeeper, KeysLeft
 from timerd.core.regulation.key_permits import BorrowedKeys, KeyInHand, KeysGrant, KeysStated, KeyStated
+from timerd.core.regulation.key_rates import KeyRates, RatesOfKeys
+from timerd.core.regulation.key_token_keeper import KeyTokenKeeper
 from timerd.core.regulation.key_use import KeyUse
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lender import AnyStated, Lender
+from timerd.core.regulation.lent_key_rates import MOST_ASKED, KeyAsk, LentKeyRates
 from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.lent_limits import LentLimits
-from timerd.core.regulation.lent_rates import LentRates
+from timerd.core.regulation.lent_rates import LentRate, LentRates
 from timerd.core.regulation.limit_keeping import LimitBooks, LimitRegister
 from timerd.core.regulation.limits import HeldBack, RuleLimits, Why
+from timerd.core.regulation.limits_of_keys import LimitsOfKeys
 from timerd.core.regulation.permit_keeper import Left, PermitKeeper
 from timerd.core.regulation.permits import BorrowedPermits, Grant, Hands, Stated
 from timerd.core.regulation.quota_meter import Excess, QuotaMeter, Use
@@ -56,7 +60,15 @@ __all__ = [
     "KeysGrant",
     "KeysLeft",
     "KeysStated",
+    "KeyAsk",
+    "MOST_ASKED",
+    "KeyRates",
+    "KeyTokenKeeper",
+    "LentKeyRates",
     "LentKeys",
+    "LentRate",
+    "LimitsOfKeys",
+    "RatesOfKeys",
     "LimitedKey",
     "HomeBooks",
     "HomeRegister",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from timerd.core.regulation.key_permit_keeper import KeyPermitKeeper, KeysLeft
 from timerd.core.regulation.key_permits import KeysGrant, KeysStated
+from timerd.core.regulation.key_token_keeper import KeyTokenKeeper
 from timerd.core.regulation.lent_keys import LentKeys
 from timerd.model.keeping import HOME_OF_NOBODY, HomeKeeping, LimitedKey, LimitLabels, home_key
 from timerd.model.registers import RegisterKey
@@ -37,9 +38,10 @@ def _stored(old: Mapping[LimitedKey, int]) -> tuple[tuple[str, str, str, str, in
 
 @dataclass(frozen=True, slots=True)
 class HomeBooks:
-    """Of the keeper of a home: the permits of its keys."""
+    """Of the keeper of a home: the permits of its keys, and the tokens of their rates."""
 
     permits: KeyPermitKeeper
+    tokens: KeyTokenKeeper
 
 
 class HomeRegister:
@@ -58,10 +60,11 @@ class HomeRegister:
 
     def books(self, known: HomeKeeping, taken: HomeKeeping, now_ms: float) -> HomeBooks:
         is_first = known.token == 0
-        return HomeBooks(KeyPermitKeeper(taken.token, taken.lease_ms, now_ms, home_left_by(known), is_first=is_first))
+        permits = KeyPermitKeeper(taken.token, taken.lease_ms, now_ms, home_left_by(known), is_first=is_first)
+        return HomeBooks(permits, KeyTokenKeeper(int(now_ms), is_first=is_first))
 
     def lend(self, _: int, books: HomeBooks, name: str, said: KeysStated, now_ms: float) -> KeysGrant:
-        return books.permits.lend(name, said, self._lent.most_of, now_ms)
+        return books.permits.lend(name, said, self._lent.limits.most_of, now_ms)
 
     def left(self, kept: HomeKeeping, books: HomeBooks, leaving: str) -> HomeKeeping:
         return home_left_with(kept, books.permits.left(leaving))

@@ -13,14 +13,15 @@ from typing import NamedTuple
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyRoom, LimitKeys
 from timerd.core.regulation.holds import KeyHolds, labels_of
-from timerd.core.regulation.key_rates import KeyRates
+from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_keys import LentKeys
+from timerd.core.regulation.lent_rates import LentRate
 from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitedKey
-from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit
+from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit, part_of
 
 UNBOUNDED = 1 << 30
 # Until what workers have from before a restart has been looked up.
@@ -38,10 +39,15 @@ class _KeysApplied(NamedTuple):
 
 class RuleKeyLimits:
     """Of each queue by itself; see SharedKeyLimits, which asks it. `lent`: where other instances send by these limits.
-    There no key has a share, for nobody counts what all have."""
+    There the share of a key is lent as its limit is, and is one of the `max_in_hand` of the queue."""
 
     def __init__(
-        self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys, lent: LentKeys | None = None
+        self,
+        known: KnownRules,
+        machine: DeliveryMachine,
+        keys: LimitKeys,
+        rates: RatesOfKeys,
+        lent: LentKeys | None = None,
     ) -> None:
         self._known = known
         self._machine = machine
@@ -50,22 +56,23 @@ class RuleKeyLimits:
         self._lent = lent
         self._held = KeyHolds()
         self._applied: dict[QueueKey, _KeysApplied] = {}
-        self._rates = KeyRates()
+        self._rates = rates
 
     def rules(self, queue: QueueKey) -> object:
         return self._known.of(queue).keys
 
     def share(self, queue: QueueKey) -> int:
+        if self._lent is not None:
+            return self._lent.limits.share(queue) or UNBOUNDED
         rules = self._known.of(queue)
         share = rules.keys.share if rules.keys is not None else DEFAULT_SHARE
-        if share >= 1 or self._lent is not None:
+        if share >= 1:
             return UNBOUNDED
         whole = rules.limit.max_in_hand if rules.limit is not None else 0
         if not whole:
             hand = self._machine.known_hand(queue)
             whole = self._machine.wanted(queue) + (hand.open if hand is not None else 0)
-        # Of 7 % of 100 it is 7, whatever the last digit of a float says.
-        return max(1, math.ceil(round(share * whole, 6)))
+        return part_of(share, whole)
 
     def hold(self, queue: QueueKey, limit_key: str, until_ms: int, now_ms: int) -> bool:
         """Nothing of the key starts before that. False: the keys of the queue are not told apart."""
@@ -77,20 +84,14 @@ class RuleKeyLimits:
     def room(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
         if (until_ms := self._held.until_ms(queue, limit_key, now_ms)) is not None:
             return KeyRoom(0, until_ms)
-        in_hand = self._hands.open(queue, limit_key) + picked
         limit = self._limit(queue, limit_key, now_ms)
-        # Tasks that nobody told apart are no customer's.
-        shared = self.share(queue) - in_hand if limit_key else UNBOUNDED
-        if limit is None:
-            return KeyRoom(max(0, shared), math.inf, is_shared=True)
-        if limit.max_in_hand and (known_ms := self._doubt_ms(queue, now_ms)) > now_ms:
+        most = limit.max_in_hand if limit is not None else 0
+        if most and (known_ms := self._doubt_ms(queue, now_ms)) > now_ms:
             return KeyRoom(0, known_ms)
-        own = limit.max_in_hand - in_hand if limit.max_in_hand else UNBOUNDED
-        if self._lent is not None and limit.max_in_hand:
-            own = self._lent.free(LimitedKey(labels_of(queue, ""), limit_key)) - picked if limit_key else UNBOUNDED
+        own, shared = self._free(queue, limit_key, most, picked)
         if min(own, shared) <= 0:
             return KeyRoom(0, math.inf, is_shared=own > 0)
-        rate = self._rate(queue, limit_key, limit, now_ms)
+        rate = self._rate(queue, limit_key, limit, now_ms) if limit is not None else None
         if rate is None:
             return KeyRoom(min(own, shared), now_ms)
         return KeyRoom(min(own, shared, rate.free(now_ms)), rate.next_ms(now_ms))
@@ -121,6 +122,19 @@ class RuleKeyLimits:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _free(self, queue: QueueKey, limit_key: str, most: int, picked: int) -> tuple[int, int]:
+        """How many of a key may go by its own limit of so many in hand, and by its share. Tasks that nobody told apart
+        are no customer's."""
+        if self._lent is None:
+            in_hand = self._hands.open(queue, limit_key) + picked
+            own = most - in_hand if most else UNBOUNDED
+            return own, self.share(queue) - in_hand if limit_key else UNBOUNDED
+        key = LimitedKey(labels_of(queue, ""), limit_key)
+        if not limit_key or not self._lent.limits.most_of(key):
+            return UNBOUNDED, UNBOUNDED
+        free = self._lent.free(key) - picked
+        return (UNBOUNDED, free) if self.share(queue) < (most or UNBOUNDED) else (free, UNBOUNDED)
+
     def _limit(self, queue: QueueKey, limit_key: str, now_ms: int) -> QueueLimit | None:
         applied = self._rules_of(queue, now_ms)
         return applied.own.get(limit_key, applied.keys.limit) if applied is not None else None
@@ -140,8 +154,11 @@ class RuleKeyLimits:
         is_single = self._lent is None and self._known.is_from_before(queue)
         return doubt_ms(self._machine, now_ms) if is_single else now_ms
 
-    def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
-        return self._rates.of((queue, limit_key), limit, now_ms, partial(self._is_known, queue, limit, now_ms))
+    def _rate(self, queue: QueueKey, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | LentRate | None:
+        if not limit.rate:
+            return None
+        key = LimitedKey(labels_of(queue, ""), limit_key)
+        return self._rates.of(key, limit, now_ms, partial(self._is_known, queue, limit, now_ms))
 
     def _is_known(self, queue: QueueKey, limit: QueueLimit, now_ms: int) -> bool:
         """Of a key of which nothing is known: as after a start, where it may have been sent before that."""

@@ -10,6 +10,7 @@ from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import LimitKeys
 from timerd.core.regulation.holds import labels_of
 from timerd.core.regulation.key_limits import UNBOUNDED
+from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitLabels
@@ -18,7 +19,8 @@ from timerd.model.named_limits import LimitName
 
 class KeyUse(NamedTuple):
     """`in_hand`: deliveries of these keys that workers have. `capacity`: how many a key may have, where it has no
-    override; 0: any number. `waiting`: due rows of keys that are held back. `throttled`: how often one had to wait."""
+    override; 0: any number. `waiting`: due rows of keys that are held back. `throttled`: how often one had to wait.
+    `drawn`: tokens of their rates that this instance of a cluster has got, of which so many have `lapsed`."""
 
     keys_in_hand: int
     keys_held: int
@@ -26,6 +28,8 @@ class KeyUse(NamedTuple):
     capacity: int
     waiting: int
     throttled: int
+    drawn: int = 0
+    lapsed: int = 0
 
 
 @dataclass(slots=True)
@@ -34,19 +38,21 @@ class _UseCount:
     in_hand: int = 0
     waiting: int = 0
     throttled: int = 0
+    tokens: tuple[int, int] = (0, 0)
     keys_in_hand: set[str] = field(default_factory=set)
     keys_held: set[str] = field(default_factory=set)
 
     def use(self) -> KeyUse:
         of_keys = len(self.keys_in_hand), len(self.keys_held)
-        return KeyUse(*of_keys, self.in_hand, self.capacity, self.waiting, self.throttled)
+        return KeyUse(*of_keys, self.in_hand, self.capacity, self.waiting, self.throttled, *self.tokens)
 
 
 class KeyUses:
     """Of queues with limit keys, and of limits that each key has for itself."""
 
-    def __init__(self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys) -> None:
+    def __init__(self, known: KnownRules, machine: DeliveryMachine, keys: LimitKeys, rates: RatesOfKeys) -> None:
         self._known = known
+        self._rates = rates
         self._hands = machine.key_hands
         self._keys = keys
 
@@ -57,6 +63,9 @@ class KeyUses:
         counts = {labels: _UseCount(self._capacity(labels)) for each in by_queue.values() for labels in each}
         self._count_hands(by_queue, counts)
         self._count_held(by_queue, counts, now_ms)
+        for labels, tokens in self._rates.counted().items():
+            if labels in counts:
+                counts[labels].tokens = tokens
         return {labels: count.use() for labels, count in counts.items()}
 
     def _count_hands(self, by_queue: dict[QueueKey, list[LimitLabels]], counts: dict[LimitLabels, _UseCount]) -> None:

@@ -4,24 +4,13 @@ permits for, from the keepers of the keys' homes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import NamedTuple
 
 from timerd.core.dispatch import KeyHands
-from timerd.core.regulation.holds import labels_of
 from timerd.core.regulation.key_permits import BorrowedKeys, KeyInHand, KeysStated
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.limits_of_keys import LimitsOfKeys
 from timerd.core.taken import QueueKey
-from timerd.model.keeping import LimitedKey, LimitLabels
-from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.regulations import KeyRules, QueueLimit
-
-
-class _OfKeys(NamedTuple):
-    """What a limit allows each key, made of `rules`; `own`: of keys that have another limit than the others."""
-
-    rules: object
-    limit: QueueLimit | None
-    own: dict[str, QueueLimit | None]
+from timerd.model.keeping import LimitedKey
 
 
 class LentKeys:
@@ -32,13 +21,13 @@ class LentKeys:
         self, known: KnownRules, hands: KeyHands, unplaced: Callable[[], int], lease_ms: Callable[[], int]
     ) -> None:
         self._known = known
+        self.limits = LimitsOfKeys(known)
         self._hands = hands
         self._unplaced = unplaced
         self._lease_ms = lease_ms
         self._ask: Callable[[int], None] = lambda _: None
         self._is_leaving = False
         self._news = -1
-        self._made: dict[LimitLabels, _OfKeys] = {}
         self.homes: dict[int, BorrowedKeys] = {}
         hands.on_brought(self._met)
 
@@ -53,17 +42,8 @@ class LentKeys:
         return found
 
     def keys_of(self, queue: QueueKey, limit_key: str) -> Iterator[LimitedKey]:
-        """By what a limit key of the queue goes. Tasks without one are no customer's."""
-        for limit in ("", *self._known.of(queue).limits) if limit_key else ():
-            key = LimitedKey(labels_of(queue, limit), limit_key)
-            if self.most_of(key):
-                yield key
-
-    def most_of(self, key: LimitedKey) -> int:
-        """How many may be in hand; 0: any number, or nobody knows such a limit."""
-        of_keys = self._of_keys(key.limit)
-        limit = of_keys.own.get(key.limit_key, of_keys.limit) if of_keys is not None else None
-        return limit.max_in_hand if limit is not None else 0
+        """By what permits a limit key of the queue goes."""
+        return (key for key in self.limits.of(queue, limit_key) if self.limits.most_of(key))
 
     @property
     def lease_ms(self) -> int:
@@ -128,28 +108,8 @@ class LentKeys:
 
     def _in_hand(self, key: LimitedKey) -> KeyInHand:
         own = adopted = 0
-        for queue in self._queues(key.limit):
+        for queue in self.limits.queues(key.limit):
             if (hand := self._hands.known(queue, key.limit_key)) is not None:
                 own += hand.open - hand.brought
                 adopted += hand.brought
         return KeyInHand(own, adopted)
-
-    def _queues(self, limit: LimitLabels) -> Collection[QueueKey]:
-        if limit.queue:
-            return (QueueKey(limit.namespace, limit.queue),)
-        return self._known.listed_by(LimitName(limit.namespace, limit.limit))
-
-    def _of_keys(self, limit: LimitLabels) -> _OfKeys | None:
-        """None: it is none of keys."""
-        rules, found = self._rules(limit), self._made.get(limit)
-        if rules is None:
-            return None
-        if found is None or found.rules is not rules:
-            found = self._made[limit] = _OfKeys(rules, rules.limit, dict(rules.overrides))
-        return found
-
-    def _rules(self, limit: LimitLabels) -> KeyRules | NamedLimit | None:
-        if limit.queue:
-            return self._known.of(QueueKey(limit.namespace, limit.queue)).keys
-        name = LimitName(limit.namespace, limit.limit)
-        return self._known.limit(name) if self._known.is_keyed(name) else None

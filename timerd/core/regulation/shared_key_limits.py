@@ -16,12 +16,14 @@ from typing import NamedTuple
 
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyRoom, LimitKeys
-from timerd.core.regulation.holds import KeyHolds
+from timerd.core.regulation.holds import KeyHolds, labels_of
 from timerd.core.regulation.key_limits import UNBOUNDED, RuleKeyLimits, doubt_ms
-from timerd.core.regulation.key_rates import KeyRates
+from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.key_use import KeyUses
 from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.lent_key_rates import LentKeyRates
 from timerd.core.regulation.lent_keys import LentKeys
+from timerd.core.regulation.lent_rates import LentRate
 from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
@@ -66,8 +68,8 @@ class _Listed(NamedTuple):
 
 
 class SharedKeyLimits:
-    """Implements core.fairness.KeyLimits. `queues`: what each queue allows its keys. `lent`: where other instances send
-    by these limits."""
+    """Implements core.fairness.KeyLimits. `queues`: what each queue allows its keys. `rates`: of all keys. `lent`, with
+    `lent_rates`: where other instances send by these limits."""
 
     def __init__(
         self,
@@ -75,7 +77,9 @@ class SharedKeyLimits:
         machine: DeliveryMachine,
         keys: LimitKeys,
         queues: RuleKeyLimits,
+        rates: RatesOfKeys,
         lent: LentKeys | None = None,
+        lent_rates: LentKeyRates | None = None,
     ) -> None:
         self._known = known
         self._machine = machine
@@ -86,14 +90,15 @@ class SharedKeyLimits:
         # Of which key it was asked last how many may go, when so many were about to be sent.
         self._asked: tuple[QueueKey, str, int] | None = None
         self._held = KeyHolds()
-        self._rates = KeyRates()
+        self._rates = rates
+        self._lent_rates = lent_rates
         self._limits: dict[LimitName, _KeyedLimit] = {}
         self._listed: dict[QueueKey, _Listed] = {}
         # When the first rate of each was needed here.
         self._began_ms: dict[LimitName, int] = {}
         # (namespace, limit key) -> queues that wait until less of the key is in hand, and who is told.
         self._waiting: dict[tuple[str, str], dict[QueueKey, Callable[[], None]]] = {}
-        self.use = KeyUses(known, machine, keys)
+        self.use = KeyUses(known, machine, keys, rates)
         keys.goes_by(self)
 
     def rules(self, queue: QueueKey) -> object:
@@ -133,8 +138,8 @@ class SharedKeyLimits:
             # What is about to be sent of this queue is not in hand yet.
             if other == queue or self._hands.open(other, limit_key):
                 self._hands.of(other, limit_key).on_less = partial(self._less, queue.namespace, limit_key)
-        if self.lent is not None:
-            self._want(self.lent, queue, limit_key)
+        if self.lent is not None and not self._want(self.lent, queue, limit_key) and self._lent_rates is not None:
+            self._lent_rates.want(queue, limit_key)
 
     def granted(self, keys: Iterable[LimitedKey]) -> set[QueueKey]:
         """More of them may be sent than before. Returns the queues that waited for it."""
@@ -147,11 +152,10 @@ class SharedKeyLimits:
     def hold(self, queue: QueueKey, limit: str, limit_key: str, until_ms: int, now_ms: int) -> bool:
         """Nothing of the key starts by the limit before that; without a name, of the queue. False: keys are not told
         apart."""
-        if not limit:
-            return self._queues.hold(queue, limit_key, until_ms, now_ms)
-        if not limit_key or not self._keys.has_turns(queue):
+        if not self._held_here(queue, limit, limit_key, until_ms, now_ms):
             return False
-        self._held.hold(LimitName(queue.namespace, limit), limit_key, until_ms, now_ms)
+        if self._lent_rates is not None:
+            self._lent_rates.hold(LimitedKey(labels_of(queue, limit), limit_key), until_ms - now_ms)
         return True
 
     def opened(self, queues: Iterable[QueueKey]) -> set[QueueKey]:
@@ -188,12 +192,22 @@ class SharedKeyLimits:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _want(self, lent: LentKeys, queue: QueueKey, limit_key: str) -> None:
-        """Of each limit of which no more permits are here than are about to be used."""
+    def _held_here(self, queue: QueueKey, limit: str, limit_key: str, until_ms: int, now_ms: int) -> bool:
+        if not limit:
+            return self._queues.hold(queue, limit_key, until_ms, now_ms)
+        if not limit_key or not self._keys.has_turns(queue):
+            return False
+        self._held.hold(LimitName(queue.namespace, limit), limit_key, until_ms, now_ms)
+        return True
+
+    def _want(self, lent: LentKeys, queue: QueueKey, limit_key: str) -> bool:
+        """Of each limit of which no more permits are here than are about to be used. Whether there is one: permits come
+        first, for they stay, and a token would lapse."""
         picked = self._asked[2] if self._asked is not None and self._asked[:2] == (queue, limit_key) else 0
-        for key in lent.keys_of(queue, limit_key):
-            if lent.free(key) <= picked:
-                lent.want(key)
+        short = [key for key in lent.keys_of(queue, limit_key) if lent.free(key) <= picked]
+        for key in short:
+            lent.want(key)
+        return bool(short)
 
     def _is_short(self, queue: QueueKey, limit_key: str, next_ms: float) -> bool:
         """Where they are lent, none is here as long as nobody wants one."""
@@ -239,13 +253,17 @@ class SharedKeyLimits:
             yield from (line.limit_key for line in self._keys.held(queue, now_ms))
         yield from (limit_key for queue, limit_key in self._hands.owners() if queue in queues)
         yield from self._held.keys_of(name)
-        yield from (limit_key for of, limit_key in self._rates.owners() if of == name)
+        labels = LimitLabels(name.namespace, "", name.limit)
+        yield from (limit_key for of, limit_key in self._rates.owners() if of == labels)
 
     def _in_hand(self, name: LimitName, limit_key: str) -> int:
         return sum(self._hands.open(queue, limit_key) for queue in self._known.listed_by(name))
 
-    def _rate(self, by: _KeyedLimit, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | None:
-        return self._rates.of((by.name, limit_key), limit, now_ms, partial(self._is_known, by, limit, now_ms))
+    def _rate(self, by: _KeyedLimit, limit_key: str, limit: QueueLimit, now_ms: int) -> RateLimit | LentRate | None:
+        if not limit.rate:
+            return None
+        key = LimitedKey(LimitLabels(by.name.namespace, "", by.name.limit), limit_key)
+        return self._rates.of(key, limit, now_ms, partial(self._is_known, by, limit, now_ms))
 
     def _is_known(self, by: _KeyedLimit, limit: QueueLimit, now_ms: int) -> bool:
         """Before this instance began something may have been sent."""

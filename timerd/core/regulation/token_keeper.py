@@ -67,6 +67,11 @@ class TokenKeeper:
         self._drawers[name] = _Drawer(now_ms + again_ms + FORGET_MS, known.served)
         return TokenGrant(0, 0, again_ms)
 
+    def is_over(self, now_ms: int) -> bool:
+        """T5: it says nothing that one would not say that has counted nothing since it began."""
+        is_whole = self._rate is None or self._rate.free(now_ms) >= self._limit.burst
+        return is_whole and self._at_ms <= now_ms and not self._hungry(now_ms, but="")
+
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _by(self, limit: QueueLimit) -> RateLimit:

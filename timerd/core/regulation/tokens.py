@@ -101,6 +101,12 @@ class DrawnTokens:
         """The keeper has heard of it."""
         self._told_ms = max(self._told_ms, now_ms + held_for_ms)
 
+    def is_over(self, now_ms: float) -> bool:
+        """It says nothing that one of which nothing was drawn would not say."""
+        self._drop(now_ms)
+        is_waited_for = bool(self._bunches) or self.wants or self._again_ms > now_ms
+        return not is_waited_for and self._held_ms <= now_ms
+
     def lapse(self) -> None:
         """Nothing more is sent by what there is."""
         self._bunches.clear()

@@ -241,6 +241,42 @@ class TokenGrant(_message.Message):
     again_ms: int
     def __init__(self, tokens: _Optional[int] = ..., after_ms: _Optional[int] = ..., again_ms: _Optional[int] = ...) -> None: ...
 
+class DrawKeysRequest(_message.Message):
+    __slots__ = ("home", "name", "keys")
+    HOME_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    home: int
+    name: str
+    keys: _containers.RepeatedCompositeFieldContainer[KeyDraw]
+    def __init__(self, home: _Optional[int] = ..., name: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[KeyDraw, _Mapping]]] = ...) -> None: ...
+
+class KeyDraw(_message.Message):
+    __slots__ = ("limit", "limit_key", "want", "hold_ms")
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    WANT_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    limit: LentLimit
+    limit_key: str
+    want: int
+    hold_ms: int
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., limit_key: _Optional[str] = ..., want: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
+
+class DrawKeysResponse(_message.Message):
+    __slots__ = ("keeper", "grants")
+    KEEPER_FIELD_NUMBER: _ClassVar[int]
+    GRANTS_FIELD_NUMBER: _ClassVar[int]
+    keeper: str
+    grants: TokenGrants
+    def __init__(self, keeper: _Optional[str] = ..., grants: _Optional[_Union[TokenGrants, _Mapping]] = ...) -> None: ...
+
+class TokenGrants(_message.Message):
+    __slots__ = ("keys",)
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    keys: _containers.RepeatedCompositeFieldContainer[TokenGrant]
+    def __init__(self, keys: _Optional[_Iterable[_Union[TokenGrant, _Mapping]]] = ...) -> None: ...
+
 class ListKeptRequest(_message.Message):
     __slots__ = ("namespace", "queue", "limit")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]

@@ -69,6 +69,11 @@ class RegulationPeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawResponse.FromString,
                 _registered_method=True)
+        self.DrawKeys = channel.unary_unary(
+                '/timerd.peer.v1.RegulationPeerService/DrawKeys',
+                request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawKeysRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawKeysResponse.FromString,
+                _registered_method=True)
         self.ListKept = channel.unary_unary(
                 '/timerd.peer.v1.RegulationPeerService/ListKept',
                 request_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.ListKeptRequest.SerializeToString,
@@ -133,6 +138,13 @@ class RegulationPeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrawKeys(self, request, context):
+        """As Draw, of limit keys of a home.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListKept(self, request, context):
         """Of a queue, the ordering keys that the asked instance keeps.
         """
@@ -184,6 +196,11 @@ def add_RegulationPeerServiceServicer_to_server(servicer, server):
                     servicer.Draw,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawResponse.SerializeToString,
+            ),
+            'DrawKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrawKeys,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawKeysRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawKeysResponse.SerializeToString,
             ),
             'ListKept': grpc.unary_unary_rpc_method_handler(
                     servicer.ListKept,
@@ -385,6 +402,33 @@ class RegulationPeerService(object):
             '/timerd.peer.v1.RegulationPeerService/Draw',
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrawKeys(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.RegulationPeerService/DrawKeys',
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawKeysRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_regulation__peer__pb2.DrawKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

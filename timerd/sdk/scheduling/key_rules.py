@@ -43,7 +43,7 @@ class KeyRules:
         limit: of each key. Default none.
         overrides: in its place, of some keys, by key; up to 1,000. Default none.
         share: at most this part of what the queue may have in hand is one key's, one delivery at least: more than 0, up
-            to 1. Default a half.
+            to 1. Default a half. In a cluster it is a part of the queue's own `max_in_hand`, and the default is none.
         weights: of some keys, how many turns they have for one of the others, by key: 0.01 to 100. Default one.
     """
 

@@ -244,7 +244,8 @@ class Queues:
             key_rate: of each limit key, as `rate`.
             key_burst: of each limit key, as `burst`.
             key_max_in_hand: of each limit key, as `max_in_hand`.
-            key_share: the part of what the queue may have in hand that one key may have.
+            key_share: the part of what the queue may have in hand that one key may have; in a cluster, of its own
+                `max_in_hand`.
             key_limits: other limits of some keys, by key, and None for a key that goes by what all go by. Other keys
                 keep theirs.
             key_weights: how many turns some keys have for one of the others, by key: 0.01 to 100, None for one. Other

@@ -10,7 +10,9 @@ from timerd.core.partition import Memory
 from timerd.core.regulation import (
     AdaptiveLimits,
     Breakers,
+    KeyRates,
     KnownRules,
+    LentKeyRates,
     LentKeys,
     LentLimits,
     LentRates,
@@ -30,6 +32,8 @@ from timerd.services.peers.peers import Peers
 from timerd.services.regulation.borrowing import Borrowing
 from timerd.services.regulation.drawing import Drawing
 from timerd.services.regulation.key_borrowing import KeyBorrowing
+from timerd.services.regulation.key_drawing import KeyDrawing
+from timerd.services.regulation.key_token_issuer import KeyTokenIssuer
 from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.regulating import Regulating
@@ -94,8 +98,9 @@ class RulesInForce:
         """Who reads the rules and changes them. `peers`: where there are other instances."""
         runner, membership = scheduler.procedures, scheduler.membership
         telling = RuleTelling(peers, membership, runner) if peers is not None else None
-        keys = self._keys(scheduler.memory)
-        borrowing = drawing = key_borrowing = None
+        key_rates = self._key_rates(scheduler.memory.limit_keys.waiting)
+        keys = self._keys(scheduler.memory, key_rates)
+        borrowing = drawing = key_borrowing = key_drawing = None
         if peers is not None and self.lent is not None and self.rates is not None and self.lent_keys is not None:
             granted, asking = self.by_rules.granted, LimitPeers(peers, membership)
             parts = membership, runner, self._boot_ms
@@ -103,9 +108,12 @@ class RulesInForce:
             issuer = TokenIssuer(borrowing.keepers, self.lent, membership, self._boot_ms)
             drawing = Drawing(self.rates, issuer, peers, membership, granted)
             key_borrowing = KeyBorrowing(self.lent_keys, asking, *parts, partial(self._granted, keys))
+            if key_rates is not None:
+                of_keys = KeyTokenIssuer(key_borrowing.keepers, self.lent_keys.limits, membership, self._boot_ms)
+                key_drawing = KeyDrawing(key_rates, of_keys, asking, membership, partial(self._granted, keys))
         placing = Placing(self._machine.before.brought, scheduler.finder.owner_of, now_ms)
         by_deadlines = lambda queue, is_so: scheduler.memory.limit_keys.go_by_deadlines(queue, is_so=is_so)  # noqa: E731
-        lends = borrowing, drawing, key_borrowing
+        lends = borrowing, drawing, key_borrowing, key_drawing
         rest = telling, self._opened, self._boot_ms, self.still, placing, keys, *lends, by_deadlines
         return Regulating(self.known, self.by_rules, runner, membership, *rest)
 
@@ -124,8 +132,16 @@ class RulesInForce:
         if opened := keys.granted(more):
             self._opened(opened)
 
-    def _keys(self, memory: Memory) -> SharedKeyLimits:
-        of_queues = RuleKeyLimits(self.known, self._machine, memory.limit_keys, self.lent_keys)
-        keys = SharedKeyLimits(self.known, self._machine, memory.limit_keys, of_queues, self.lent_keys)
+    def _key_rates(self, waiting: Callable[[QueueKey, str], int]) -> LentKeyRates | None:
+        """None: there are no other instances."""
+        return None if self.lent_keys is None else LentKeyRates(self.lent_keys.limits, waiting, self._boot_ms)
+
+    def _keys(self, memory: Memory, lent_rates: LentKeyRates | None) -> SharedKeyLimits:
+        parts, rates = (
+            (self.known, self._machine, memory.limit_keys),
+            lent_rates if lent_rates is not None else KeyRates(),
+        )
+        of_queues = RuleKeyLimits(*parts, rates, self.lent_keys)
+        keys = SharedKeyLimits(*parts, of_queues, rates, self.lent_keys, lent_rates)
         self.still.holds.holds_keys_by(keys.hold)
         return keys

@@ -128,7 +128,7 @@ def regulation_verbs(
     elsewhere: KeysElsewhere | None = None,
 ) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
     """All of RegulationService."""
-    limiting = Limiting(regulating.heard_limit, regulating.known, runner, regulating.others)
+    limiting = Limiting(regulating.heard_limit, regulating.known, runner, regulating.others, regulating.fit_limit)
     of_queues = RegulationCalls(regulating, limiting, verbs, now_ms)
     of_keys = KeyCalls(ordering, verbs, now_ms, elsewhere)
     return {**of_queues.verbs(), **LimitCalls(regulating, limiting, verbs, now_ms).verbs(), **of_keys.verbs()}

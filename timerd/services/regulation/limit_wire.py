@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from timerd.core.regulation import KeyAtLimit
 from timerd.model.errors import Invalid
 from timerd.model.named_limits import MOST_LISTED
-from timerd.model.regulations import DEFAULT_SHARE, MOST_OVERRIDES, AdaptiveRules, KeyRules, QueueLimit
+from timerd.model.regulations import MOST_OVERRIDES, AdaptiveRules, KeyRules, QueueLimit
 from timerd.services.calls.due_times import duration_ms
 from timerd.services.calls.fields import plain_text, quoted
 from timerd.services.calls.replies import duration, timestamp
@@ -102,13 +102,16 @@ def listed_of(names: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def keys_of(given: wire.KeyRules) -> KeyRules:
-    """Raises Invalid."""
+def keys_of(given: wire.KeyRules, share: float) -> KeyRules:
+    """`share`: where none is given. Raises Invalid."""
     if not 0 <= given.share <= 1:
-        raise Invalid(f"The share is {given.share:g}: give more than 0, up to 1, or 0 for a half.", "keys.share")
+        raise Invalid(
+            f"The share is {given.share:g}: give more than 0, up to 1, or 0 for a half (in a cluster none).",
+            "keys.share",
+        )
     overrides = overrides_of(given.overrides, "keys.overrides")
     limit = _limit_in(given.limit, "keys") if given.HasField("limit") else None
-    return KeyRules(limit, overrides, given.share or DEFAULT_SHARE, _weights_of(given.weights))
+    return KeyRules(limit, overrides, given.share or share, _weights_of(given.weights))
 
 
 def overrides_of(given: Sequence[wire.KeyOverride], field: str) -> tuple[tuple[str, QueueLimit | None], ...]:

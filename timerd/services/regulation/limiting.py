@@ -32,7 +32,8 @@ _MOST_NAMED = 3
 
 
 class Limiting:
-    """Of one instance. `heard`: goes by a limit that is another one now. `others`: where there are any."""
+    """Of one instance. `heard`: goes by a limit that is another one now. `others`: where there are any. `fit`: a limit
+    as it is to be stored."""
 
     def __init__(
         self,
@@ -40,8 +41,10 @@ class Limiting:
         known: KnownRules,
         runner: Performs,
         others: RuleTelling | None,
+        fit: Callable[[NamedLimit], NamedLimit],
     ) -> None:
         self._heard = heard
+        self._fit = fit
         self._known = known
         self._runner = runner
         self._others = others
@@ -122,7 +125,8 @@ class Limiting:
             )
 
     async def _changed(self, name: LimitName, request: str, revision: int, decide: LimitChange) -> NamedLimit:
-        kept = await drive(change_limit(name, request, revision, decide), self._runner)
+        fitted = lambda kept: self._fit(decide(kept))  # noqa: E731 - what is decided, as it is stored
+        kept = await drive(change_limit(name, request, revision, fitted), self._runner)
         self._heard(name, kept)
         if self._others is not None:
             await self._others.tell_limit(name, kept)

@@ -26,6 +26,7 @@ from timerd.core.taken import QueueKey
 from timerd.model.codec import (
     ADAPTS,
     DRAWS,
+    DRAWS_KEYS,
     EXPIRES_AFTER,
     KEEPS_RESULTS,
     KEY_SHARDS,
@@ -34,6 +35,7 @@ from timerd.model.codec import (
     ON_END,
     PLACES,
     REGULATES,
+    SHARES_KEYS,
     STALLS,
     known_by_all,
     with_need,
@@ -41,13 +43,14 @@ from timerd.model.codec import (
 )
 from timerd.model.errors import Precondition, QueueShut, Unavailable
 from timerd.model.named_limits import LimitName, NamedLimit
-from timerd.model.regulations import Mode, Order, QueueLimit, Regulation
+from timerd.model.regulations import DEFAULT_SHARE, Mode, Order, QueueLimit, Regulation, counts_hands
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
 from timerd.services.regulation.borrowing import Borrowing
 from timerd.services.regulation.drawing import Drawing
 from timerd.services.regulation.key_borrowing import KeyBorrowing
+from timerd.services.regulation.key_drawing import KeyDrawing
 from timerd.services.regulation.placing import Placing
 from timerd.services.regulation.told import RuleTelling
 
@@ -70,7 +73,7 @@ class Regulating:
     """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
     `boot_ms`: a clock that is never set. `placing`: of what workers bring from before, where limits are counted.
     `borrowing`: of the permits of limits, `drawing`: of the tokens of their rates, `key_borrowing`: of the permits of
-    limit keys, where there are other instances.
+    limit keys, `key_drawing`: of the tokens of theirs, where there are other instances.
     `still`: what holds queues back beside their rules. `keys`: what their limit keys may do.
     `by_deadlines`: is told whether a queue goes by these."""
 
@@ -89,6 +92,7 @@ class Regulating:
         borrowing: Borrowing | None = None,
         drawing: Drawing | None = None,
         key_borrowing: KeyBorrowing | None = None,
+        key_drawing: KeyDrawing | None = None,
         by_deadlines: Callable[[QueueKey, bool], None] = lambda _, __: None,
     ) -> None:
         self.known = known
@@ -104,6 +108,7 @@ class Regulating:
         self.borrowing = borrowing
         self.drawing = drawing
         self.key_borrowing = key_borrowing
+        self.key_drawing = key_drawing
         self._by_deadlines = by_deadlines
         self._read_at_ms = -float("inf")
 
@@ -120,6 +125,8 @@ class Regulating:
             self.key_borrowing.begin()
         if self.drawing is not None:
             self.drawing.begin()
+        if self.key_drawing is not None:
+            self.key_drawing.begin()
         await self.step()
 
     async def run(self) -> None:
@@ -137,6 +144,8 @@ class Regulating:
             self._opened(self.limits.changed())
         if self.drawing is not None and self.known.is_read:
             self.drawing.step()
+        if self.key_drawing is not None and self.known.is_read:
+            self.key_drawing.step()
         if self.borrowing is not None and self.known.is_read:
             await surely(self.borrowing.step())
         if self.key_borrowing is not None and self.known.is_read:
@@ -146,6 +155,8 @@ class Regulating:
         """This instance sends nothing more: others may send by its limits."""
         if self.drawing is not None:
             self.drawing.leave()
+        if self.key_drawing is not None:
+            self.key_drawing.leave()
         if self.borrowing is not None:
             await surely(self.borrowing.leave())
         if self.key_borrowing is not None:
@@ -238,6 +249,11 @@ class Regulating:
         kept = map(self.known.limit, names)
         return [each.limit for each in kept if each is not None and each.limit is not None]
 
+    def limits_of_keys(self, names: Collection[LimitName]) -> list[QueueLimit]:
+        """As they are known here, of those that each limit key has for itself."""
+        kept = map(self.known.limit, filter(self.known.is_keyed, names))
+        return [limit for each in kept if each is not None for limit in each.each()]
+
     def check_limits(self, limits: Sequence[QueueLimit], *, of_keys: bool = False) -> None:
         """Of who changes limits, or lists them. `of_keys`: also some that each limit key has for itself. Raises
         Precondition where nobody could keep to them."""
@@ -265,33 +281,64 @@ class Regulating:
             )
 
     def check_key_rates(self, limits: Iterable[QueueLimit | None], field: str) -> None:
-        """Of who changes limits that each limit key has for itself. Raises Precondition."""
-        if self.others is not None and any(limit is not None and limit.rate for limit in limits):
+        """Of who changes limits that each limit key has for itself, or lists them. Raises Precondition."""
+        announced = self._membership.announced()
+        if self.others is not None and _has_rate(limits) and DRAWS_KEYS not in known_by_all(announced):
             raise _not_in_cluster(
-                "The rate of a limit key is counted by one instance, and this server is one of a cluster, whose "
-                "instances would each count for themselves: nothing was changed. Give each key max_in_hand alone, "
-                "which all instances keep to, or limit the rate of the queue.",
+                f"Not every instance draws what it starts by the rate of a limit key: {_older(announced, DRAWS_KEYS)} "
+                "is of an older release, and would count for itself. Upgrade it, or give each key max_in_hand alone; "
+                "nothing was changed.",
                 field,
             )
 
-    def check_share(self, share: float) -> None:
+    @property
+    def default_share(self) -> float:
+        """What one limit key may have of a queue, where the rules of its keys do not say it."""
+        return DEFAULT_SHARE if self.others is None else 1
+
+    def fit_keys(self, before: Regulation, rules: Regulation, *, is_share_given: bool) -> Regulation:
+        """As they are to be stored: a release that counts by itself is to leave the queue alone. In a cluster a key has
+        a share of what the queue may have in hand, and of nothing else. Raises Precondition."""
+        kept = _without_needs(rules.kept, LENDS_KEYS, SHARES_KEYS, DRAWS_KEYS)
+        if self.others is None or rules.keys is None:
+            return replace(rules, kept=kept)
+        limits = [rules.keys.limit, *(limit for _, limit in rules.keys.overrides)]
+        self.check_key_rates(limits, "keys")
+        kept = with_need(kept, LENDS_KEYS)
+        if _has_rate(limits):
+            kept = with_need(kept, DRAWS_KEYS)
+        if rules.keys.share >= 1:
+            return replace(rules, kept=kept)
+        if is_share_given or counts_hands(rules.limit) or counts_hands(before.limit):
+            self._check_share(rules)
+            return replace(rules, kept=with_need(kept, SHARES_KEYS))
+        return replace(rules, keys=replace(rules.keys, share=1), kept=kept)
+
+    def fit_limit(self, kept: NamedLimit) -> NamedLimit:
+        """As it is to be stored: in a cluster a release that counts by itself is to let nothing go by it."""
+        needs = _without_needs(kept.kept, LENDS_KEYS, DRAWS_KEYS)
+        if self.others is not None and kept.keyed and kept.limit is not None:
+            needs = with_need(needs, LENDS_KEYS)
+            needs = with_need(needs, DRAWS_KEYS) if _has_rate(kept.each()) else needs
+        return replace(kept, kept=needs)
+
+    def _check_share(self, rules: Regulation) -> None:
         """Raises Precondition."""
-        if self.others is not None and 0 < share < 1:
+        announced = self._membership.announced()
+        if SHARES_KEYS not in known_by_all(announced):
             raise _not_in_cluster(
-                "The share of a limit key is counted by one instance, and this server is one of a cluster, whose "
-                "instances would each count for themselves: nothing was changed. Leave the share out, and give each "
-                "key a max_in_hand.",
+                f"Not every instance keeps to the share of a limit key: {_older(announced, SHARES_KEYS)} is of an "
+                "older release, and would let a key have more. Upgrade it, or leave the share out; nothing was "
+                "changed.",
                 "keys.share",
             )
-
-    def fit_keys(self, rules: Regulation) -> Regulation:
-        """As they are to be stored: in a cluster no key has a share, and a release that counts by itself is to leave
-        the queue alone. Raises Precondition."""
-        if self.others is None or rules.keys is None:
-            return replace(rules, kept=without_need(rules.kept, LENDS_KEYS))
-        self.check_key_rates([rules.keys.limit, *(limit for _, limit in rules.keys.overrides)], "keys")
-        kept = with_need(rules.kept, LENDS_KEYS)
-        return replace(rules, keys=replace(rules.keys, share=1), kept=kept)
+        if not counts_hands(rules.limit):
+            raise _not_in_cluster(
+                "In a cluster the share of a limit key is one of the max_in_hand of its queue, for no instance knows "
+                "the slots of all, and the queue would have none: nothing was changed. Give the queue a max_in_hand, "
+                "or the share 1, which takes it away, and each key a max_in_hand.",
+                "keys.share",
+            )
 
     def check_ordering(self) -> None:
         """Of who schedules tasks with an ordering key. Raises Precondition where nobody could keep their order."""
@@ -315,6 +362,16 @@ class Regulating:
             "release. Upgrade it, then repeat the call; nothing was changed.",
             "OLDER_RELEASE",
         )
+
+
+def _has_rate(limits: Iterable[QueueLimit | None]) -> bool:
+    return any(limit is not None and limit.rate for limit in limits)
+
+
+def _without_needs(kept: str, *names: str) -> str:
+    for name in names:
+        kept = without_need(kept, name)
+    return kept
 
 
 def _older(announced: Mapping[str, Collection[str]], capability: str) -> str:

@@ -104,7 +104,7 @@ class RegulationCalls:
         )
 
     async def put(self, request: wire.PutQueueRequest) -> wire.PutQueueResponse:
-        asked = _regulation_of(request)
+        asked = self._regulation_of(request)
         return await self._change(request, wire.PutQueueResponse, partial(_with_limits, asked=asked))
 
     async def update(self, request: wire.UpdateQueueRequest) -> wire.UpdateQueueResponse:
@@ -113,7 +113,7 @@ class RegulationCalls:
         return await self._change(request, wire.UpdateQueueResponse, partial(self._updated, request=request))
 
     def _updated(self, rules: Regulation, request: wire.UpdateQueueRequest) -> Regulation:
-        asked = _regulation_of(put_of(self._shown(_queue_of(request), rules), request))
+        asked = self._regulation_of(put_of(self._shown(_queue_of(request), rules), request))
         if asked.keys is not None and rules.keys is not None:
             asked = replace(asked, keys=replace(asked.keys, kept=rules.keys.kept))
         return _with_limits(rules, asked)
@@ -127,13 +127,13 @@ class RegulationCalls:
         if own or listed or request.HasField("keys"):
             of_keys = request.HasField("keys") or any(map(self._regulating.known.is_keyed, listed))
             self._regulating.check_limits(own + self._regulating.limits_named(listed), of_keys=of_keys)
-            self._regulating.check_share(request.keys.share)
+            self._regulating.check_key_rates(self._regulating.limits_of_keys(listed), "limits")
         if request.HasField("adaptive"):
             self._regulating.check_releases(ADAPTS)
         self._verbs.now_ms()
 
         def decide(rules: Regulation) -> Regulation:
-            changed = self._regulating.fit_keys(change(rules))
+            changed = self._regulating.fit_keys(rules, change(rules), is_share_given=request.keys.share > 0)
             self._limiting.check_order(queue.namespace, changed)
             return changed
 
@@ -143,6 +143,19 @@ class RegulationCalls:
             return reply(queue=self._shown(queue, rules))
 
         return await answered_once(self._verbs, queue.namespace, request, reply, carry_out)
+
+    def _regulation_of(self, request: wire.PutQueueRequest) -> Regulation:
+        """Raises Invalid."""
+        share = self._regulating.default_share
+        return Regulation(
+            limit=limit_of(request.limit) if request.HasField("limit") else None,
+            limits=listed_of(request.limits),
+            breaker=request.HasField("breaker"),
+            adaptive=adaptive_of(request.adaptive) if request.HasField("adaptive") else None,
+            keys=keys_of(request.keys, share) if request.HasField("keys") else None,
+            ordering=ordering_of(request.ordering),
+            order=order_of(request.order),
+        )
 
     def _shown(self, queue: QueueKey, rules: Regulation) -> wire.Queue:
         """A mode that has ended by itself is over, and its note with it."""
@@ -189,19 +202,6 @@ def _asked_of(request: wire.SetModeRequest) -> Regulation:
     if until_ms and mode is Mode.RUNNING:
         raise Invalid("A queue is RUNNING until it is told otherwise: leave `until` out.", "until")
     return Regulation(mode=mode, note=note, until_ms=until_ms)
-
-
-def _regulation_of(request: wire.PutQueueRequest) -> Regulation:
-    """Raises Invalid."""
-    return Regulation(
-        limit=limit_of(request.limit) if request.HasField("limit") else None,
-        limits=listed_of(request.limits),
-        breaker=request.HasField("breaker"),
-        adaptive=adaptive_of(request.adaptive) if request.HasField("adaptive") else None,
-        keys=keys_of(request.keys) if request.HasField("keys") else None,
-        ordering=ordering_of(request.ordering),
-        order=order_of(request.order),
-    )
 
 
 def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:

@@ -43,6 +43,7 @@ class RegulationPeerService:
             "BorrowKeys": (self._borrow_keys, pb.BorrowKeysRequest),
             "StateKeys": (self._state_keys, pb.StateKeysRequest),
             "Draw": (self._draw, pb.DrawRequest),
+            "DrawKeys": (self._draw_keys, pb.DrawKeysRequest),
             "ListKept": (self._list_kept, pb.ListKeptRequest),
             "FindBefore": (self._find_before, pb.FindBeforeRequest),
         }
@@ -94,6 +95,11 @@ class RegulationPeerService:
         await admit(context, self._token)
         assert self._regulating.drawing is not None, "an instance with others hands out tokens"
         return await self._regulating.drawing.draw(received.message)
+
+    async def _draw_keys(self, received: Received[pb.DrawKeysRequest], context: Context) -> pb.DrawKeysResponse:
+        await admit(context, self._token)
+        assert self._regulating.key_drawing is not None, "an instance with others hands out tokens"
+        return await self._regulating.key_drawing.draw(received.message)
 
     async def _list_kept(self, received: Received[pb.ListKeptRequest], context: Context) -> pb.ListKeptResponse:
         await admit(context, self._token)

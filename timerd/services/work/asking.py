@@ -90,7 +90,8 @@ class Asking:
         if opens_ms > now_ms:
             return opens_ms
         # Rows that wait for the turn of their key may be due in a partition that gives nothing now: it says when.
-        return math.inf if due_ms is None or near or due_ms <= now_ms else due_ms - AHEAD_MS
+        times = () if due_ms is None or near else (due_ms - AHEAD_MS, due_ms)
+        return min((float(ms) for ms in times if ms > now_ms), default=math.inf)
 
     def _give_back(self, queue: QueueKey) -> None:
         for home in self._homes.values():
