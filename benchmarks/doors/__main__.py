@@ -74,11 +74,12 @@ async def main(arguments: argparse.Namespace, place: Place = alone) -> list[Line
     return lines
 
 
-async def built(folder: Path) -> str:
+async def built(folder: Path, program: str = ".") -> str:
+    """`program`: its folder below this one."""
     go = shutil.which("go") or shutil.which("/usr/local/go/bin/go")
     if go is None:
         raise BenchmarkFailed("The callers are a program in Go: install Go 1.24 or newer, or give --load PROGRAM.")
-    process = await asyncio.create_subprocess_exec(go, "build", "-o", str(folder / "load"), ".", cwd=HERE)
+    process = await asyncio.create_subprocess_exec(go, "build", "-o", str(folder / "load"), ".", cwd=HERE / program)
     if await process.wait():
         raise BenchmarkFailed("The callers in Go were not built: see what go says above.")
     return str(folder / "load")
