@@ -230,7 +230,7 @@ NOTHING_TO_BREAK = {
     **dict.fromkeys(
         (
             *("rates BEGINASKED", "rates ENDHEARD", "rates FULLBURST", "rates GHOST", "rates LIFEPAUSE"),
-            *("rates NOAFTER", "rates NOEND", "rates NOPAUSE"),
+            *("rates NOAFTER", "rates NOEND", "rates NOPAUSE", "rates FORGETBEGUN"),
         ),
         "tests/simulator/cluster/rated.py and tests/property/test_drawn_tokens.py have rates, and leave rules out",
     ),
