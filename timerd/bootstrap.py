@@ -435,7 +435,7 @@ async def serve(
     allow_open_files()
     clock = SystemClock()
     hints = await open_hints(config)
-    store = await kind.open(config, StoreTime(clock, config.clock_stable_ms).now_ms)
+    store = await kind.open(config, StoreTime.followed(clock, config.clock_stable_ms).now_ms)
     watching = None
     try:
         node, watching = await _assemble_watched(config, store, clock, hints)

@@ -17,6 +17,7 @@ from cassandra.protocol import ErrorMessage
 from timerd.adapters.cassandra.driver import ROWS, SERIAL, Driver, ResultPart, Statement
 from timerd.adapters.cassandra.failures import NoRetry, RetryOnce, is_crowded, joined, read_failure, write_failure
 from timerd.adapters.cassandra.settings import CassandraSettings
+from timerd.adapters.cassandra.write_times import WriteTimes, wall_ms
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 
 NOTHING = StoreUnavailable("down", "STORE_UNAVAILABLE")
@@ -122,7 +123,12 @@ class Sockets:
 
 
 def driver_of(sockets: Sockets, request_timeout_s: float) -> Driver:
-    driver = Driver(SimpleNamespace(is_shutdown=False), sockets, CassandraSettings(request_timeout_s=request_timeout_s))
+    driver = Driver(
+        SimpleNamespace(is_shutdown=False),
+        sockets,
+        CassandraSettings(request_timeout_s=request_timeout_s),
+        WriteTimes(wall_ms),
+    )
     driver.attach(asyncio.get_running_loop())
     return driver
 

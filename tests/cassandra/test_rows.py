@@ -22,6 +22,7 @@ from timerd.adapters.cassandra.schema import NEWEST, statements
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.adapters.cassandra.tasks import batches, insert_of
 from timerd.adapters.cassandra.write_numbers import WriteNumbers
+from timerd.adapters.cassandra.write_times import WriteTimes, wall_ms
 from timerd.model.errors import StartupError
 from timerd.model.registers import Table
 from timerd.model.rows import concat, single_row
@@ -96,7 +97,7 @@ def test_there_is_no_place_before_the_first_row() -> None:
 
 
 def test_each_writing_is_later_than_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    written = WriteNumbers()
+    written = WriteNumbers(WriteTimes(wall_ms))
     first = written.next()
     monkeypatch.setattr("time.time_ns", lambda: 0)
     assert first < written.next() < written.next() < 1 << 63

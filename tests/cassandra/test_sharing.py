@@ -12,6 +12,7 @@ from timerd.adapters.cassandra.inserts import ControlFacts, Inserts
 from timerd.adapters.cassandra.shared import MOST_KEYS, SharedReads
 from timerd.adapters.cassandra.waiting import every, one_after_another, some_at_a_time
 from timerd.adapters.cassandra.write_numbers import WriteNumbers
+from timerd.adapters.cassandra.write_times import WriteTimes, wall_ms
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.testing.contracts.build import HERE, NEXT, key, row
@@ -47,7 +48,7 @@ def table() -> Table:
 
 @pytest.fixture
 def inserts(table: Table) -> Inserts:
-    return Inserts(table, table.facts, WriteNumbers())  # type: ignore[arg-type]
+    return Inserts(table, table.facts, WriteNumbers(WriteTimes(wall_ms)))  # type: ignore[arg-type]
 
 
 class TestInserts:

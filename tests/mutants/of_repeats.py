@@ -11,6 +11,15 @@ REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
     Mutant(
+        name="delays-of-columns-count-from-nothing",
+        guarantee="G2",
+        file="timerd/services/calls/plain_calls.py",
+        old="and bool(ids[n]) and not made[n] for n",
+        new="and bool(ids[n]) for n",
+        breaks="a delay that says since when is due sixty years late, where many calls come in one turn",
+        tests=("tests/services/test_plain_calls.py::test_calls_of_one_turn_are_answered_and_stored_as_one_by_one",),
+    ),
+    Mutant(
         name="moved-since-and-told-elsewhere",
         guarantee="G2",
         file="timerd/core/protocol/message_place.py",

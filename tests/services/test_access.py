@@ -203,6 +203,18 @@ async def test_a_namespace_is_its_callers_own(server_pair: Pair, principals: Pat
                 await worker.run()
 
 
+@pytest.mark.parametrize("name", ["", "timers.example"])
+async def test_of_several_addresses_the_certificate_is_for_the_first_or_for_the_name_that_is_given(
+    authority: Authority, name: str
+) -> None:
+    pair = authority.sign(f"several-{name}", f"DNS:{name}" if name else "IP:127.0.0.1")
+    config = ServerConfig(listen="127.0.0.1:0", tls=TlsConfig(certificate_file=pair.certificate, key_file=pair.key))
+    async with Server(config=config) as server:
+        several = f"ipv4:{server.address},{server.address}"
+        async with Client(several, ca_file=authority.certificate, tls_server_name=name, timeout=5) as client:
+            await client.schedule("mails", b"x", at=LATER)
+
+
 async def test_a_token_gives_its_roles(with_tokens: Server, authority: Authority, tmp_path: Path) -> None:
     ca = authority.certificate
     async with Client(with_tokens.address, ca_file=ca, token="t-mails") as client:

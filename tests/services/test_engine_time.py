@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from timerd.core.cluster.lease_trust import MARGIN_MS, LeaseTrust
@@ -70,6 +72,19 @@ def test_a_store_is_not_misled_by_a_clock_that_goes_there_and_back(step_ms: floa
         clock.run(1_000)
         time.now_ms()
     assert time.now_ms() == 1_800_000_004_000
+
+
+async def test_a_store_that_nobody_asks_has_the_time_of_its_server_when_that_takes_calls_again() -> None:
+    """The clock was set three days ahead, for good."""
+    clock, stable_ms = TwoClocks(), 40.0
+    stored, time = StoreTime.followed(clock, stable_ms), EngineTime(clock, LeaseTrust.always(), stable_ms)
+    await asyncio.sleep(0)
+    clock.wall += 72 * HOUR_MS
+    while time.firing_ms() is None:
+        clock.run(1)
+        # As long as it looks away, and a little more.
+        await asyncio.sleep(0.012)
+    assert stored.now_ms() == time.firing_ms() == int(clock.wall)
 
 
 def test_a_store_follows_a_clock_that_was_set_right() -> None:

@@ -95,11 +95,20 @@ MADE = (
     *((NOW_S - 60, NOW_NANOS), (NOW_S - 61, NOW_NANOS), (NOW_S + 60, NOW_NANOS), (NOW_S + 60, NOW_NANOS + 1_000_000)),
     *((NOW_S - 86_400, NOW_NANOS), (NOW_S - 86_400, NOW_NANOS - 1_000_000), (NOW_S - 7, 3), (NOW_S + 3, 0)),
 )
+
+
+def delayed_since(chance: random.Random, request: wire.ScheduleRequest) -> None:
+    """A delay that says since when: that of every client of ours."""
+    request.delay.FromMilliseconds(chance.randrange(1, DAY_MS))
+    request.request_time.FromMilliseconds(NOW_MS - chance.choice((0, 1, 500, 7_000)))
+
+
 # What a plain call may have, and what makes one that is not.
 CHANGES: Sequence[Callable[[random.Random, wire.ScheduleRequest], None]] = (
     at("fire_time", *INSTANTS),
     at("delay", *DELAYS),
     at("request_time", *MADE),
+    delayed_since,
     give("namespace", "", "other", "not allowed!"),
     give("request_id", "", "r" * 128, "r" * 129, "new\nline", "ü" * 128),
     give("template.queue", "", "q", "p", "shut", "no queue?"),

@@ -29,7 +29,7 @@ from timerd.adapters.cassandra.failures import (
     write_failure,
 )
 from timerd.adapters.cassandra.settings import CassandraSettings
-from timerd.adapters.cassandra.write_times import WriteTimes
+from timerd.adapters.cassandra.write_times import WriteTimes, wall_ms
 from timerd.model.errors import StartupError, StoreUnavailable
 
 ResultRow = tuple[Any, ...]
@@ -95,8 +95,10 @@ def _profiles(settings: CassandraSettings) -> dict[object, Untyped]:
 class Driver:
     """One session. `connect` and `prepare` block; the others belong to the event loop given to `attach`."""
 
-    def __init__(self, cluster: Untyped, session: Untyped, settings: CassandraSettings) -> None:
+    def __init__(self, cluster: Untyped, session: Untyped, settings: CassandraSettings, now_us: WriteTimes) -> None:
+        """`now_us` dates what is written."""
         self.settings = settings
+        self.now_us = now_us
         self._cluster = cluster
         self._session = session
         self._slots = asyncio.Semaphore(settings.most_in_flight)
@@ -105,8 +107,9 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    def connect(cls, settings: CassandraSettings, now_ms: Callable[[], int] | None = None) -> Driver:
-        """`now_ms` dates what is written; None: the wall clock, for who changes tables alone."""
+    def connect(cls, settings: CassandraSettings, now_ms: Callable[[], int] = wall_ms) -> Driver:
+        """`now_ms` dates what is written; the wall clock where only tables are changed."""
+        now_us = WriteTimes(now_ms)
         # A traceback for each node that does not answer, again and again; what follows from it is told by our errors.
         logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         cluster = Cluster(
@@ -119,7 +122,7 @@ class Driver:
             connect_timeout=5,
             idle_heartbeat_interval=5,
             idle_heartbeat_timeout=5,
-            timestamp_generator=WriteTimes(now_ms) if now_ms is not None else None,
+            timestamp_generator=now_us,
         )
         # Where to begin, not what is required: ScyllaDB speaks version 4, and is asked for it next.
         cluster.protocol_version = ProtocolVersion.V5
@@ -132,7 +135,7 @@ class Driver:
             cluster.shutdown()
             raise StartupError(_unreachable(settings, known, error)) from error
         session.default_fetch_size = PAGE_ROWS
-        return cls(cluster, session, settings)
+        return cls(cluster, session, settings, now_us)
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

@@ -68,7 +68,7 @@ class CassandraStore:
         self._now_ms = now_ms
         self._schema_version = check_schema(driver)
         self._replicas = replicas(driver)
-        self._written = WriteNumbers()
+        self._written = WriteNumbers(driver.now_us)
         days = Days(driver)
         self._catalogue = Catalogue(driver, days)
         self._expiries = Expiries(driver, days, now_ms)
@@ -207,7 +207,7 @@ class CassandraStore:
 
     async def tidy(self) -> None:
         """Forgets registers whose time has passed and days without buckets. Nothing of the time of an open bucket."""
-        now_ms, now_us = self._now_ms(), self._written.now_us()
+        now_ms, now_us = self._now_ms(), self._driver.now_us()
         open_ms = await self._catalogue.oldest_open_ms(now_ms)
         await self._expiries.remove(open_ms, now_us)
         await self._catalogue.trim(open_ms, now_us)

@@ -7,8 +7,14 @@ nothing of it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from threading import Lock
+
+
+def wall_ms() -> int:
+    """The wall clock of this machine."""
+    return time.time_ns() // 1_000_000
 
 
 class WriteTimes:

@@ -72,7 +72,8 @@ class Connection:
             # An http_proxy in the environment is not meant for this machine itself.
             options.append(("grpc.enable_http_proxy", 0))
         if authority := authority_of(self.target):
-            options.append(("grpc.default_authority", authority))
+            # gRPC refuses calls for another name than that of the certificate.
+            options.append(("grpc.default_authority", self._options.tls_server_name or authority))
         if self._options.tls_server_name:
             options.append(("grpc.ssl_target_name_override", self._options.tls_server_name))
         return options

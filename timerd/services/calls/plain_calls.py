@@ -55,6 +55,11 @@ class _Columns(NamedTuple):
     def lengths(self) -> Int64s:
         return np.array(list(map(len, self.payloads)), np.int64)
 
+    def is_delayed(self, which: Sequence[int]) -> Bools:
+        """Of these, whose delay counts from when its first try came: no call says since when, and a repeat is known."""
+        ids, made, is_delay = self.request_ids, self.has_request_time, self.is_delay
+        return np.array([is_delay[n] and bool(ids[n]) and not made[n] for n in which], np.bool_)
+
     def has_plain_id(self) -> Bools:
         if all_plain(self.request_ids, MAX_REQUEST_ID_CHARS):
             return np.ones(len(self.request_ids), np.bool_)
@@ -106,7 +111,7 @@ def plain_calls(
         return None
     which = list(prefixes.values())
     rows = _group(columns, which, dues.fire_at_ms[which], kinds.templates, list(prefixes))
-    is_delayed = np.array([columns.is_delay[n] and bool(columns.request_ids[n]) for n in which])
+    is_delayed = columns.is_delayed(which)
     tasks = NewSingles(rows, dues.request_times_ms[which], is_delayed, rules.clock.now_ms)
     return PlainCalls([columns.numbers[n] for n in which], tasks)
 

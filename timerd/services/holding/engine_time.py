@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from threading import Lock
+from typing import Self
 
 from timerd.core.cluster import STABLE_MS, Comparison, EngineClock, LeaseTrust, Standing
 from timerd.model.errors import StoreUnavailable, Unavailable
 from timerd.ports import Clock
+from timerd.services.background import begin
+
+# By so much the time of a store is ahead in believing a clock that was set.
+SOONER_MS = 2_000.0
 
 
 class EngineTime:
@@ -104,15 +110,32 @@ class StoreTime:
     """Engine time for a store, which is there before anybody knows whether to trust it.
 
     A store dates what it writes, and forgets what has expired. By a wall clock that is stepped for a moment it would
-    forget what is needed, and date what it writes so that nobody's later change counts. It may ask in any thread."""
+    forget what is needed, and date what it writes so that nobody's later change counts. It may ask in any thread.
+
+    A clock that was set for good is believed a little sooner than by `EngineTime`, which takes nothing in until then:
+    what is written is dated by the time at which it was asked for."""
 
     def __init__(self, clock: Clock, stable_ms: float = STABLE_MS) -> None:
         self._clock = clock
-        self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms(), stable_ms)
+        sooner_ms = min(SOONER_MS, stable_ms / 2)
+        self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms(), stable_ms - sooner_ms)
+        self._look_s = sooner_ms / 2000
         self._lock = Lock()
+
+    @classmethod
+    def followed(cls, clock: Clock, stable_ms: float) -> Self:
+        """Of a server: it looks at its clocks also while nothing is asked of the store."""
+        time = cls(clock, stable_ms)
+        begin(time._follow(), "time of the store")
+        return time
 
     def now_ms(self) -> int:
         with self._lock:
             boot_ms = self._clock.boot_ms()
             self._engine.observe(self._clock.wall_ms(), boot_ms)
             return int(self._engine.now_ms(boot_ms))
+
+    async def _follow(self) -> None:
+        while True:
+            self.now_ms()
+            await asyncio.sleep(self._look_s)
