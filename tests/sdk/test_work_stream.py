@@ -158,6 +158,7 @@ async def test_an_ack_that_something_waits_for_is_told_at_once(server: FakeServe
         server.work.put(deliver_of("q", [b"a"]))
         server.work.put(awaited)
         await server.work.until(lambda: len(server.work.tokens(ACK)) == 2)
+    assert len(server.work.opens) == 1, "a new stream says all of it as well"
 
 
 @pytest.mark.usefixtures("waits_long")
