@@ -30,6 +30,15 @@ def test_what_is_shown_short_tells_tasks_of_one_call_apart() -> None:
     assert short_of("A1") == "A1"
 
 
+def test_a_short_id_is_never_taken_for_an_option() -> None:
+    dashed = f"{ONE[:37]}--{ONE[39:]}"
+    assert short_of(dashed) == dashed[36:46]
+    assert whole_id(HERE, short_of(dashed)) == short_of(dashed), "nobody has printed it"
+    remember(HERE, [dashed])
+    assert whole_id(HERE, short_of(dashed)) == dashed
+    assert short_of("-" * 59) == "-" * 10
+
+
 def test_a_beginning_that_only_one_has_is_enough_and_others_are_listed() -> None:
     remember(HERE, [ONE, TWO])
     assert whole_id(HERE, ONE[:-11]) == ONE

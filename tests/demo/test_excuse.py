@@ -63,3 +63,9 @@ def test_a_move_that_was_answered_before_the_crash_binds_whatever_came_before_it
     """As if the repeat of the first move had undone the second."""
     undone = replace(MOVED_TWICE, calls=(*MOVED_TWICE.calls[:2], replace(SECOND_MOVE, answered_ms=995.0)))
     assert forgotten_by_a_crash(undone) == set()
+
+
+def test_a_delivery_at_a_time_that_the_task_has_got_again_is_its_own() -> None:
+    there, back = replace(MOVE, asked_ms=1, answered_ms=2), replace(MOVE, asked_ms=3, answered_ms=4, fire_at_ms=1000)
+    story = replace(STORY, calls=(SCHEDULE, there, back), deliveries=(OLD,), kills=(Kill(0, 1900),))
+    assert forgotten_by_a_crash(story) == set()

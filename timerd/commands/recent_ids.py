@@ -21,7 +21,7 @@ MOST_KEPT = 2_000
 LEAST_CHARS = 4
 MOST_LISTED = 10
 # Of an id as servers make them: in these characters are some of its call, and its number in that.
-_WHOLE_CHARS, _SHORT = 59, slice(38, 48)
+_WHOLE_CHARS, _SHORT_AT, _SHORT_CHARS = 59, 38, 10
 
 
 class IdSource(NamedTuple):
@@ -32,8 +32,12 @@ class IdSource(NamedTuple):
 
 
 def short_of(task_id: str) -> str:
-    """What tells it apart from others that were printed; of an id in another form all of it."""
-    return task_id[_SHORT] if len(task_id) == _WHOLE_CHARS else task_id
+    """What tells it apart from others that were printed; of an id in another form all of it. It begins with no dash,
+    by which a command would take it for an option."""
+    if len(task_id) != _WHOLE_CHARS:
+        return task_id
+    start = next((at for at in range(_SHORT_AT, 0, -1) if task_id[at] != "-"), 0)
+    return task_id[start : start + _SHORT_CHARS]
 
 
 def file_of_ids() -> Path:

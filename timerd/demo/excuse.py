@@ -42,8 +42,8 @@ def times_of(calls: Iterable[CallRecord]) -> Mapping[int, Sequence[CallRecord]]:
 
 def moved_on_ms(each: DeliveryRecord, times: Sequence[CallRecord], came: set[tuple[int, int]]) -> float | None:
     """When the first move was answered that took the task from the time of this delivery; infinite where nobody heard
-    the answer of the one that did, None where none did."""
-    at = next((at for at, call in enumerate(times) if call.fire_at_ms == each.fire_at_ms), len(times))
+    the answer of the one that did, None where none did. The second of two moves may give it its first time."""
+    at = max((at for at, call in enumerate(times) if call.fire_at_ms == each.fire_at_ms), default=len(times))
     later = [call for call in times[at + 1 :] if call.fire_at_ms != each.fire_at_ms]
     answered = [call.answered_ms for call in later if call.outcome == "OK"]
     if answered:
