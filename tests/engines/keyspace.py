@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 
 from tests.engines.finding import Found
 from timerd.adapters.cassandra.driver import Driver
 from timerd.adapters.cassandra.schema import apply_schema
 from timerd.adapters.cassandra.settings import CassandraSettings
+from timerd.adapters.cassandra.store import CassandraStore
 from timerd.model.registers import Table
 
 NAME = "timerd_tests"
@@ -36,6 +38,20 @@ def settings_for(found: Found, *, keyspace: str = NAME) -> CassandraSettings:
         replication={found.datacenter: 1},
         request_timeout_s=20,
     )
+
+
+async def opened(settings: CassandraSettings, now_ms: Callable[[], int]) -> CassandraStore:
+    """What it forgets goes by the time of a test. What it writes is dated by the clock of this machine, as what empties
+    the tables is: a test may live in another year."""
+    loop = asyncio.get_running_loop()
+    driver = await loop.run_in_executor(None, Driver.connect, settings)
+    try:
+        store = await loop.run_in_executor(None, CassandraStore, driver, now_ms)
+    except BaseException:
+        await driver.close()
+        raise
+    driver.attach(loop)
+    return store
 
 
 class Keyspace:

@@ -26,9 +26,8 @@ import numpy as np
 
 from tests.engines.finding import Found
 from tests.engines.instances import Instance, end_all, start_all
-from tests.engines.keyspace import settings_for
+from tests.engines.keyspace import opened, settings_for
 from tests.engines.starting import CANNOT_START, fresh_store
-from timerd.adapters.cassandra.store import CassandraStore
 from timerd.client import Client
 from timerd.core.instance_machine import MISSED_OPEN
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
@@ -135,7 +134,7 @@ async def put(found: Found, keyspace: str, outage: Outage) -> list[int]:
         for bucket_ms in np.unique(buckets).tolist()
         for shard in range(outage.shards)
     ]
-    store = await CassandraStore.open(settings_for(found, keyspace=keyspace), now_ms)
+    store = await opened(settings_for(found, keyspace=keyspace), now_ms)
     try:
         await store.append([Append(tuple((p, rows) for p, rows in parts if len(rows)), b"missed......", b"stored")])
     finally:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.engines.deaf_proxy import DeafProxy
 from tests.engines.finding import Found
-from tests.engines.keyspace import Keyspace
+from tests.engines.keyspace import Keyspace, opened
 from timerd.adapters.cassandra.driver import Driver
 from timerd.adapters.cassandra.schema import NEWEST, apply_schema, check_schema
 from timerd.adapters.cassandra.settings import CassandraSettings
@@ -41,7 +41,7 @@ async def store(keyspace: Keyspace, proxy: DeafProxy) -> AsyncIterator[Cassandra
         port=found.port,
         request_timeout_s=1,
     )
-    store = await CassandraStore.open(settings, lambda: START_MS)
+    store = await opened(settings, lambda: START_MS)
     await store.append([carried(key("first"))])
     yield store
     await store.close()
@@ -62,7 +62,7 @@ async def test_an_unknown_change_is_settled_by_a_serial_read(
     proxy.is_deaf = True
     (result,) = await store.cas([Cas(control_key(HERE), None, b"1")])
     assert result.status == CasStatus.UNKNOWN
-    direct = await CassandraStore.open(keyspace.settings, lambda: START_MS)
+    direct = await opened(keyspace.settings, lambda: START_MS)
     assert list(await direct.read([control_key(HERE)])) == [b"1"]
     await direct.close()
 
@@ -93,7 +93,7 @@ async def test_a_store_that_was_cut_off_goes_on_by_itself(store: CassandraStore,
 
 
 async def test_a_closed_store_says_so(keyspace: Keyspace) -> None:
-    store = await CassandraStore.open(keyspace.settings, lambda: START_MS)
+    store = await opened(keyspace.settings, lambda: START_MS)
     await store.close()
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.append([carried(key("a"))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ import pytest
 from cassandra import timestamps
 from cassandra.cluster import ResponseFuture
 
-from tests.engines.keyspace import Keyspace
+from tests.engines.keyspace import Keyspace, opened
 from timerd.adapters.cassandra.codec import INLINE_BYTES, ROW_BYTES
 from timerd.adapters.cassandra.driver import PAGE_ROWS, Driver, ResultRow, Statement, Values, Wire
 from timerd.adapters.cassandra.store import CassandraStore
@@ -71,9 +71,9 @@ class CountingDriver(Driver):
         await super().write_wire(rows)
 
 
-async def attached(driver: Driver, now_ms: Callable[[], int] = wall_ms) -> CassandraStore:
+async def attached(driver: Driver) -> CassandraStore:
     loop = asyncio.get_running_loop()
-    store = await loop.run_in_executor(None, CassandraStore, driver, now_ms)
+    store = await loop.run_in_executor(None, CassandraStore, driver, wall_ms)
     driver.attach(loop)
     return store
 
@@ -88,8 +88,7 @@ async def store(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
 @pytest.fixture
 async def other(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
     """Another instance; its clock is so far ahead that everything of the tests has expired."""
-    driver = await asyncio.get_running_loop().run_in_executor(None, Driver.connect, keyspace.settings, wall_ms)
-    store = await attached(driver, lambda: LATER_MS)
+    store = await opened(keyspace.settings, lambda: LATER_MS)
     yield store
     await store.close()
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from hypothesis import settings
 from hypothesis.stateful import rule
 
-from tests.engines.keyspace import Keyspace
+from tests.engines.keyspace import Keyspace, opened
 from tests.sqlite.like_memory import PLACES, LikeMemory
-from timerd.adapters.cassandra.driver import Driver
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.model.partition import Partition
 
@@ -27,14 +24,7 @@ class CassandraLikeMemory(LikeMemory):
         super().__init__()
 
     def opened(self) -> CassandraStore:  # type: ignore[override]
-        """What it writes is dated by the wall clock: the test's goes back with each case."""
-        return self.run(self._opened())
-
-    async def _opened(self) -> CassandraStore:
-        driver = Driver.connect(self.keyspace.settings)
-        store = CassandraStore(driver, lambda: self.now_ms)
-        driver.attach(asyncio.get_running_loop())
-        return store
+        return self.run(opened(self.keyspace.settings, lambda: self.now_ms))
 
     def split(self, day: int) -> None:
         """There are no far groups."""

@@ -8,9 +8,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.engines.keyspace import Keyspace
+from tests.engines.keyspace import Keyspace, opened
 from timerd.adapters.alarm import make_alarm
-from timerd.adapters.cassandra.store import CassandraStore
 from timerd.adapters.clocks import SystemClock
 from timerd.bootstrap import assemble
 from timerd.config import ServerConfig
@@ -19,7 +18,7 @@ from timerd.services.node import Node
 
 async def started(keyspace: Keyspace) -> Node:
     clock = SystemClock()
-    store = await CassandraStore.open(keyspace.settings, lambda: int(clock.wall_ms()))
+    store = await opened(keyspace.settings, lambda: int(clock.wall_ms()))
     node = await assemble(ServerConfig(listen="127.0.0.1:0"), store, clock, make_alarm, "timerd-test")
     await node.start()
     return node
