@@ -12,6 +12,7 @@ import pytest
 from timerd.adapters.memory import MemoryStore
 from timerd.config import ServerConfig
 from timerd.core.dispatch.queue_stats import StatsByQueue
+from timerd.core.partition.holding import Phase
 from timerd.core.partition.memory import Memory
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, RegisterKey, control_key
@@ -47,15 +48,25 @@ class Restless(MemoryStore):
         return found
 
 
-def held() -> Any:  # noqa: ANN401 - as much of a machine as is looked at
+def held(phase: Phase = Phase.HOT) -> Any:  # noqa: ANN401 - as much of a machine as is looked at
+    ended = Counter(ENDED) if phase.counts_ends else Counter()
     return SimpleNamespace(
-        queues=tuple, oldest_standing_ms=lambda _: None, waiting_rows=0, totals=lambda: Counter(ENDED)
+        phase=phase, queues=tuple, oldest_standing_ms=lambda _: None, waiting_rows=0, totals=lambda: ended
     )
+
+
+@pytest.mark.parametrize("phase", [Phase.ACQUIRE, Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.COUNT, Phase.DONE])
+async def test_a_bucket_counts_in_every_phase_of_its_holder(phase: Phase) -> None:
+    """Also while somebody takes it, who knows nothing of it yet, for instance after a crash in its last step."""
+    assert await counted_as_acked({PARTITION: held(phase)}) == 3
 
 
 @pytest.mark.parametrize("after", ["catalogue", "read"])
 async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> None:
-    machines = {PARTITION: held()} if after == "catalogue" else {}
+    assert await counted_as_acked({PARTITION: held()} if after == "catalogue" else {}, after) == 3
+
+
+async def counted_as_acked(machines: dict[Partition, Any], after: str = "") -> int:
     store = Restless(machines, after)
     await store.append([Append(((PARTITION, tasks("mails", [100, 200, 300])),))])
     control = Control(1, "", "", 0, 0, counts=tuple(ENDED.items()))
@@ -68,4 +79,4 @@ async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> N
     parts = SimpleNamespace(machines=machines, memory=memory, scopes={}, **common)
     time = SimpleNamespace(exact_ms=lambda: 1_000.0, difference_ms=0.0, trusted=True)
     facts = Facts(store, cast(Any, parts), cast(Any, time), ServerConfig())
-    assert (await facts.read()).ledger["acked"] == 3
+    return (await facts.read()).ledger["acked"]

@@ -42,6 +42,11 @@ class Phase(Enum):
         return self not in (Phase.ACQUIRE, Phase.RECOVER, Phase.LOAD)
 
     @property
+    def counts_ends(self) -> bool:
+        """How all that is over ended is known here, and nobody else adds to it."""
+        return self.takes_in or self is Phase.COUNT
+
+    @property
     def answers(self) -> bool:
         """All rows are known, and what ends now is still settled."""
         return self in (Phase.HOT, Phase.HAND_OVER)

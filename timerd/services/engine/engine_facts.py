@@ -117,18 +117,18 @@ class Facts:
         return [*said[:MOST_NAMED], *([others] if more > 0 else [])]
 
     async def _ledger(self, entries: Iterable[BucketEntry]) -> Ledger:
-        """Finished and unheld buckets from their control rows, held ones from memory."""
+        """Held buckets from memory, others from their control rows: also what is being taken, whose memory is empty."""
         ledger = Ledger()
         places = {partition for entry in entries for partition in shards_of(entry)}
         read: set[Partition] = set()
         controls: list[Control] = []
         # One that is let go of meanwhile is read as well, one that is taken meanwhile counts as it was read.
-        while unheld := places - read - self._scheduler.machines.keys():
+        while unheld := places - read - self._counting().keys():
             read |= unheld
             stored = await self._store.read([control_key(p) for p in unheld])
             controls += [Control.from_bytes(raw) for raw in stored if raw is not None]
         held: Counter[int] = Counter()
-        for partition, machine in self._scheduler.machines.items():
+        for partition, machine in self._counting().items():
             if partition not in read:
                 held.update(machine.totals())
         ledger.add_finished([c for c in controls if c.finished])
@@ -136,6 +136,9 @@ class Facts:
             held.update(dict(control.counts))
         ledger.add_open(held)
         return ledger
+
+    def _counting(self) -> dict[Partition, PartitionMachine]:
+        return {p: machine for p, machine in self._scheduler.machines.items() if machine.phase.counts_ends}
 
     def _advice(self, store: StoreFacts, ledger: Ledger, oldest_ms: int, halts: Sequence[Halt]) -> list[str]:
         said = []
