@@ -89,8 +89,8 @@ TASKS = {
     "--priority": "3",
     "--limit-key": "acme",
     "--content-type": "text/plain",
-    "--expire-in": "2h",
-    "--soft-expire-in": "1h",
+    "--expire-in": "10m",
+    "--soft-expire-in": "5m",
     "--keep-result": "30m",
     "--stall-timeout": "20s",
     "--on-end": "ends",
@@ -104,11 +104,12 @@ OPTIONS = {
     "priority": 3,
     "limit_key": "acme",
     "content_type": "text/plain",
-    "expire_after": "2h",
-    "soft_expire_after": "1h",
+    "expire_after": "10m",
+    "soft_expire_after": "5m",
     "keep_result": "30m",
     "stall_timeout": "20s",
     "on_end": "ends",
+    "on_demand": True,
     "retry": {"max_attempts": 4, "initial_backoff": "5s", "max_backoff": "1m", "attempt_timeout": "40s"},
     "labels": {"team": "a"},
 }
@@ -119,12 +120,12 @@ def test_its_tasks_have_the_options_of_a_task(terminal: Terminal, whole: Server,
     file = tmp_path / "schedules.jsonl"
     file.write_text(json.dumps({"schedule_id": "filed", "queue": "mails", "cron": "0 9 * * *", "options": OPTIONS}))
     assert terminal("schedules", "create", "--file", str(file)).code == 0
-    assert terminal("schedules", "create", "typed", *DAILY, *_flat(TASKS)).code == 0
+    assert terminal("schedules", "create", "typed", *DAILY, *_flat(TASKS), "--on-demand").code == 0
     triggered = [terminal("schedules", "trigger", each, "--json").json["task_id"] for each in ("typed", "filed")]
     shown = [terminal("get", each, "--json").json for each in triggered]
-    kept = ("priority", "limit_key", "content_type", "labels")
+    kept = ("priority", "limit_key", "content_type", "labels", "on_demand")
     assert [{name: each[name] for name in kept} for each in shown] == [
-        {"priority": 3, "limit_key": "acme", "content_type": "text/plain", "labels": {"team": "a"}}
+        {"priority": 3, "limit_key": "acme", "content_type": "text/plain", "labels": {"team": "a"}, "on_demand": True}
     ] * 2
     templates = [_template(whole, name) for name in ("typed", "filed")]
     assert templates[0] == templates[1]

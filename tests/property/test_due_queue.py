@@ -14,6 +14,7 @@ from timerd.core.due_queue.lean_run import Run
 from timerd.core.due_queue.runs import joined
 from timerd.core.due_queue.tie_order import RowsAt, before, tie_of, ties_of
 from timerd.core.taken import LAST, QueueKey
+from timerd.core.urgency import Urgency
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.row_keys import RowKeys
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
@@ -24,29 +25,34 @@ QUEUES = ("a", "b")
 positions = st.one_of(st.integers(0, 20), st.integers(0, 3 * PRIORITY_MS))
 
 
-def one(number: int, position_ms: int, queue: str, priority: int) -> RowGroup:
+urgencies = st.builds(Urgency, st.integers(0, 3), st.booleans())
+PLAIN = Urgency(0)
+
+
+def one(number: int, position_ms: int, queue: str, urgency: Urgency = PLAIN) -> RowGroup:
     key = RowKey(position_ms, digest_of(b"%012d" % number, number), 0)
-    return single_row(key, position_ms, Template("n", queue, priority), b"x" * (number % 7), NO_EXTRA, 0)
+    template = Template("n", queue, urgency.priority, on_demand=urgency.is_on_demand)
+    return single_row(key, position_ms, template, b"x" * (number % 7), NO_EXTRA, 0)
 
 
 class QueueModel(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.queue = DueQueue()
-        # (queue, key) -> (priority, tie)
-        self.rows: dict[tuple[str, RowKey], tuple[int, int]] = {}
+        # (queue, key) -> (urgency, tie)
+        self.rows: dict[tuple[str, RowKey], tuple[Urgency, int]] = {}
         self.number = 0
 
     @rule(
-        fresh=st.lists(st.tuples(positions, st.sampled_from(QUEUES), st.integers(0, 3)), min_size=1, max_size=12),
+        fresh=st.lists(st.tuples(positions, st.sampled_from(QUEUES), urgencies), min_size=1, max_size=12),
         apart=st.booleans(),
     )
-    def add(self, fresh: list[tuple[int, str, int]], apart: bool) -> None:
+    def add(self, fresh: list[tuple[int, str, Urgency]], apart: bool) -> None:
         groups = []
-        for position_ms, queue, priority in fresh:
+        for position_ms, queue, urgency in fresh:
             self.number += 1
-            row = one(self.number, position_ms, queue, priority)
-            self.rows[queue, row.keys()[0]] = priority, int(tie_of(row)[0])
+            row = one(self.number, position_ms, queue, urgency)
+            self.rows[queue, row.keys()[0]] = urgency, int(tie_of(row)[0])
             groups.append(row)
         for rows in groups if apart else [concat(groups)]:
             self.queue.add(rows)
@@ -59,14 +65,14 @@ class QueueModel(RuleBasedStateMachine):
     )
     def take(self, queue: str, limit: int, now_ms: int, slack_ms: int | None) -> None:
         """`slack_ms`: no row is given whose order key is so much greater than that of the first."""
-        due = {k: p for (q, k), (p, _) in self.rows.items() if q == queue and k.position_ms <= now_ms}
-        orders = sorted(k.position_ms - PRIORITY_MS * p for k, p in due.items())
+        due = {k: u for (q, k), (u, _) in self.rows.items() if q == queue and k.position_ms <= now_ms}
+        orders = sorted(u.order(k.position_ms, now_ms) for k, u in due.items())
         head = self.queue.head_key(QueueKey("n", queue), now_ms)
         assert head == (orders[0] if orders else None)
         upto = LAST if slack_ms is None or head is None else head + slack_ms
         taken = self.queue.take(QueueKey("n", queue), limit, now_ms, upto)
         keys = taken.keys() if taken is not None else []
-        assert [k.position_ms - PRIORITY_MS * due[k] for k in keys] == [order for order in orders if order <= upto][
+        assert [due[k].order(k.position_ms, now_ms) for k in keys] == [order for order in orders if order <= upto][
             :limit
         ]
         for n, key in enumerate(keys):
@@ -119,7 +125,7 @@ class QueueModel(RuleBasedStateMachine):
 
 
 def test_before_orders_by_position_then_tie() -> None:
-    rows = concat([one(n, n // 2, "a", 0) for n in range(6)])
+    rows = concat([one(n, n // 2, "a") for n in range(6)])
     ties = tie_of(rows).tolist()
     early = before(rows, 1, ties[3])
     assert early.tolist() == [True, True, ties[2] < ties[3], False, False, False]
@@ -268,7 +274,7 @@ def test_of_many_rows_of_one_instant_no_more_are_gathered_than_of_others(gathere
 def test_one_run_of_each_priority_is_not_gathered(gathered: list[int]) -> None:
     queue, name = DueQueue(), QueueKey("n", "a")
     for number, priority in enumerate((0, 1)):
-        queue.add(concat([one(2 * number + n, n, "a", priority) for n in range(2)]))
+        queue.add(concat([one(2 * number + n, n, "a", Urgency(priority)) for n in range(2)]))
     queue.prepare(name, 5)
     taken = queue.take(name, 10, 5)
     assert taken is not None

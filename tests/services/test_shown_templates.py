@@ -32,6 +32,7 @@ def test_a_template_is_shown_as_it_was_given() -> None:
         soft_expire_after=Duration(seconds=60),
         keep_result=Duration(seconds=30),
         on_end="ends",
+        on_demand=True,
         stall_timeout=Duration(seconds=1, nanos=500_000_000),
     )
     assert {each.name for each in wire.TaskTemplate.DESCRIPTOR.fields} == OF_A_TASK | {

@@ -31,7 +31,7 @@ def new_tasks(
     for n, (name, each) in enumerate(zip(names, wanted, strict=True)):
         retry = RetryPolicy(max_attempts=each.max_attempts, initial_backoff_ms=500)
         template = Template("default", each.queue, each.priority, retry=retry, expire_at_ms=each.expire_at_ms)
-        template = replace(template, limit_key=limit_key(name))
+        template = replace(template, limit_key=limit_key(name), on_demand=each.on_demand)
         if told := on_end(name):
             # By which the task that its end makes knows it again.
             template = replace(template, on_end=told, labels=((NAME, name),))

@@ -36,6 +36,7 @@ class Wanted:
     key: str = ""
     policy: str = ""
     expire_after_ms: int = 0
+    on_demand: bool = False
 
     def expiry_ms(self, fire_at_ms: int) -> int:
         """0: never."""

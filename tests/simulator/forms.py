@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from enum import StrEnum
+from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulator.events import Wanted
@@ -82,9 +83,12 @@ async def _queue_up(story: Story) -> None:
     now_ms = int(story.loop.now_ms)
     border_ms = now_ms - now_ms % BUCKET_MS + BUCKET_MS
     instants = sorted({now_ms + 500, now_ms + 501, border_ms - 1, border_ms, border_ms + 40})
+    # By a chance of its own: the rest of the history is as it was without it.
+    someone_waits = Random(story.seed).random if story.seed // 7 % 2 else lambda: 1.0
     for n in range(chance((2, 3, 4))):
         names = tuple(f"q{n}.{i}" for i in range(chance((1, 2, 3))))
         wanted = tuple(Wanted(chance(instants), chance(("a", "a", "b")), chance((0, 0, 1, 2, 3))) for _ in names)
+        wanted = tuple(replace(each, on_demand=someone_waits() < 0.3) for each in wanted)
         story.spawn(story.schedule(f"q{n}", names, wanted))
     await asyncio.sleep((instants[-1] - now_ms + LONG_DUE_MS) / 1000)
     story.hire(("ack",), ("a", "b"), credit=chance((1, 1, 2)))

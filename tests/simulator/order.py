@@ -1,5 +1,4 @@
-"""G9: of due tasks of a queue the one with the least `fire time - 64 s x priority` comes first, among those that are
-loaded.
+"""G9: of due tasks of a queue the one with the greatest score comes first, among those that are loaded.
 
 Of two buckets it holds to a second, for a bucket's tasks are taken in stretches.
 
@@ -14,13 +13,17 @@ from tests.simulator.known import Known
 from timerd.model.partition import bucket_of
 
 LEVEL_MS = 64_000
+ON_DEMAND_MS = 256_000
 # What was stored, or became due, a moment ago need not be known to the server yet.
 SETTLED_MS = 5_000
 SLACK_MS = 1_000
 
 
-def turn_ms(task: Known) -> int:
-    return task.wanted.fire_at_ms - LEVEL_MS * task.wanted.priority
+def turn_ms(task: Known, now_ms: float) -> float:
+    """The score in milliseconds of waiting; the least is next."""
+    waited_ms = now_ms - task.wanted.fire_at_ms
+    on_demand_ms = ON_DEMAND_MS + 2 * waited_ms if task.wanted.on_demand else 0
+    return -waited_ms - LEVEL_MS * task.wanted.priority - on_demand_ms
 
 
 class Order:
@@ -46,7 +49,8 @@ class Order:
         queue = [other for other in self._stored if other.wanted.queue == task.wanted.queue]
         waiting = [other for other in queue if self._waits(other, got)]
         self.judged += bool(waiting)
-        return [other for other in waiting if turn_ms(other) + _slack_ms(other, task) < turn_ms(task)]
+        turn = turn_ms(task, got.at_ms)
+        return [other for other in waiting if turn_ms(other, got.at_ms) + _slack_ms(other, task) < turn]
 
     def _waits(self, other: Known, got: Delivered) -> bool:
         """For certain."""

@@ -467,6 +467,20 @@ def test_of_two_buckets_the_order_holds_to_a_second(before_ms: int, held: list[s
     assert g9(tale) == held
 
 
+@pytest.mark.parametrize(
+    ("earlier_ms", "held"), [(276_000, []), (276_001, ["G9: b was delivered before a, whose turn it was"])]
+)
+def test_a_task_on_demand_comes_before_what_waits_in_line_for_256_seconds_more(
+    earlier_ms: int, held: list[str]
+) -> None:
+    """And twice its own ten."""
+    tale, due_ms = Tale(ordered=True), 280_000
+    tale.stored(1_000, "a", due_ms - earlier_ms)
+    tale.stored(1_000, "b", due_ms, on_demand=True)
+    tale.came(due_ms + 10_000, "b", due_ms)
+    assert g9(tale) == held
+
+
 def test_what_is_in_one_bucket_is_loaded_together(ordered: Tale) -> None:
     ordered.came(LATE_MS, "b2", LATER + 1)
     assert g9(ordered) == ["G9: b2 was delivered before b1, whose turn it was"]

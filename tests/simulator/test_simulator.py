@@ -81,6 +81,7 @@ def test_a_broken_rule_is_caught(variant: str) -> None:
         pytest.param("early", "G4", marks=pytest.mark.unforeseen),
         ("priority-ignored", "G9"),
         ("priority-reversed", "G9"),
+        ("on-demand-ignored", "G9"),
     ],
 )
 def test_nothing_else_gives_this_rule_away(variant: str, guarantee: str) -> None:

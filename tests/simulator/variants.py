@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any
 from unittest.mock import patch
 
+from timerd.core import urgency
 from timerd.core.dispatch.redelivery_gate import RedeliveryGate
-from timerd.core.due_queue import due_queue
 from timerd.core.due_queue.due_queue import DueQueue
 from timerd.core.gates import ALL_MAY, Fates
 from timerd.core.partition.effects import Effects
@@ -234,11 +234,15 @@ def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
 
 
 def priority_ignored() -> AbstractContextManager[object]:
-    return patch.object(due_queue, "PRIORITY_MS", 0)
+    return patch.object(urgency, "PRIORITY_MS", 0)
 
 
 def priority_the_other_way() -> AbstractContextManager[object]:
-    return patch.object(due_queue, "PRIORITY_MS", -64_000)
+    return patch.object(urgency, "PRIORITY_MS", -64_000)
+
+
+def on_demand_ignored() -> AbstractContextManager[object]:
+    return patch.object(urgency, "ON_DEMAND_MS", 0)
 
 
 VARIANTS: dict[str, Variant] = {
@@ -262,4 +266,5 @@ VARIANTS: dict[str, Variant] = {
     "says-not-written": last_write_says_nothing_was_written,
     "priority-ignored": priority_ignored,
     "priority-reversed": priority_the_other_way,
+    "on-demand-ignored": on_demand_ignored,
 }

@@ -11,6 +11,7 @@ from timerd.core.due_queue.due_queue import LARGEST_MERGE_ROWS, DueQueue
 from timerd.core.due_queue.lean_run import LeanRun, lean, run_bytes
 from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.taken import QueueKey
+from timerd.core.urgency import Urgency
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Extra, Template
 
@@ -87,4 +88,4 @@ def test_what_a_cut_leaves_is_as_small() -> None:
     due.tidy()
     due.check()
     assert due.size_bytes == (20 + 4) * kept
-    assert isinstance(due._lanes[QUEUE].heaps[0][0][2].run, LeanRun)
+    assert isinstance(due._lanes[QUEUE].heaps[Urgency(0)][0][2].run, LeanRun)

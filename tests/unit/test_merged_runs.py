@@ -10,6 +10,7 @@ import numpy as np
 
 from timerd.core.due_queue.due_queue import LARGEST_MERGE_BYTES, LARGEST_MERGE_ROWS, MERGE_ROWS, MERGE_RUNS, DueQueue
 from timerd.core.taken import QueueKey
+from timerd.core.urgency import Urgency
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Extra, Template
 
@@ -53,7 +54,7 @@ def page(number: int, rows: int, payload_bytes: int) -> RowGroup:
 
 
 def longest_run(due: DueQueue) -> int:
-    heap = due._lanes[QueueKey("default", "mails")].heaps[0]
+    heap = due._lanes[QueueKey("default", "mails")].heaps[Urgency(0)]
     return max(len(segment.run) for _, _, segment in heap)
 
 

@@ -394,6 +394,19 @@ async def test_the_openapi_document_has_every_method_and_leads_nowhere_else(rig:
     assert schedule["payload"]["contentEncoding"] == "base64"
 
 
+async def test_a_task_and_a_call_may_be_on_demand(rig: Rig) -> None:
+    path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=1h&on_demand=true&expire_after=10m', b'x')).json['task_id']}"
+    assert (await rig.caller.ask("GET", path)).json["on_demand"] is True
+    path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=1h', b'x')).json['task_id']}"
+    assert "on_demand" not in (await rig.caller.ask("GET", path)).json
+    refused = await post(rig, f"{TEAS}?in=1h&on_demand=yes", b"x")
+    assert (refused.status, refused.json["message"]) == (400, "on_demand is 'yes': write true or false.")
+    endless = await post(rig, f"{TEAS}?in=1h&on_demand=true", b"x")
+    assert (endless.status, "expire_after of up to 600 s" in endless.json["message"]) == (400, True)
+    path = f"/v1/tasks/{(await post(rig, '/v1/queues/nobody/call?timeout=10ms', b'x')).json['task_id']}"
+    assert (await rig.caller.ask("GET", path)).json["on_demand"] is True
+
+
 async def test_a_task_says_where_its_end_makes_another_one(rig: Rig) -> None:
     path = f"/v1/tasks/{(await post(rig, f'{TEAS}?in=1h&on_end=ends', b'x')).json['task_id']}"
     assert (await rig.caller.ask("GET", path)).json["on_end"] == "ends"

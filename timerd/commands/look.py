@@ -78,6 +78,7 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
         "ordering_key": task.ordering_key,
         "limit_key": task.limit_key,
         "on_end": task.on_end,
+        "on_demand": task.on_demand,
         "keep_result_s": task.keep_result.total_seconds() if task.keep_result is not None else None,
         "stall_timeout_s": task.stall_timeout.total_seconds() if task.stall_timeout is not None else None,
         "expire_time": iso_of(task.expire_time) if task.expire_time else None,

@@ -33,7 +33,7 @@ def _as_is(value: object) -> object:
 
 # What `options` may say.
 _TASK_FIELDS: Mapping[str, Callable[[object], object]] = {
-    **dict.fromkeys(("labels", "content_type", "priority", "limit_key", "on_end"), _as_is),
+    **dict.fromkeys(("labels", "content_type", "priority", "limit_key", "on_end", "on_demand"), _as_is),
     **dict.fromkeys(("expire_after", "soft_expire_after", "keep_result", "stall_timeout"), _span),
 }
 _RETRY_FIELDS: Mapping[str, Callable[[object], object]] = {

@@ -34,6 +34,9 @@ KeepResult = Annotated[str | None, _of_task(metavar="SPAN", help="Keep what its 
 StallTimeout = Annotated[
     str | None, _of_task(metavar="SPAN", help="An attempt that says no progress so long has failed.")
 ]
+OnDemand = Annotated[
+    bool, _of_task("--on-demand", help="Somebody waits: before what waits in line. With --expire-in up to 10m.")
+]
 OnEnd = Annotated[str, _of_task(metavar="QUEUE", help="A task is inserted there when it ends.")]
 MaxAttempts = Annotated[int, _of_retry(min=0, help="Deliveries in all; 0 = the server's default (20).")]
 FirstBackoff = Annotated[str | None, _of_retry(metavar="SPAN", help="Wait before the second attempt.")]
@@ -50,6 +53,7 @@ def _task_options(
     keep_result: KeepResult = None,
     stall_timeout: StallTimeout = None,
     on_end: OnEnd = "",
+    on_demand: OnDemand = False,
     max_attempts: MaxAttempts = 0,
     backoff: FirstBackoff = None,
     max_backoff: MaxBackoff = None,
@@ -58,6 +62,7 @@ def _task_options(
     """As keywords of TaskOptions. Raises WrongInput."""
     return {
         **{"limit_key": limit_key, "priority": priority, "content_type": content_type, "on_end": on_end},
+        "on_demand": on_demand,
         "retry": _retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
         "expire_after": lifetime("--expire-in", expire_in),
         "soft_expire_after": lifetime("--soft-expire-in", soft_expire_in),

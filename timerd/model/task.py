@@ -17,6 +17,8 @@ HORIZON_MS = 100 * 366 * 86_400_000
 EARLIEST_MS = 100_000_000_000
 # A level of priority is worth so much waiting (protocol section 6).
 PRIORITY_MS = 64_000
+# For so long a task on demand may be worth something: longer ones could keep those that wait in line back for ever.
+MAX_ON_DEMAND_MS = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Template:
     limit_key: str = ""
     # The queue of the task that is inserted when one of them ends; empty: none is.
     on_end: str = ""
+    # Somebody waits for it: it goes before what waits in line, and the more the longer it waits.
+    on_demand: bool = False
     kept: str = field(default="", hash=False)
 
     @property

@@ -134,7 +134,7 @@ class RetryPolicy(_message.Message):
     def __init__(self, max_attempts: _Optional[int] = ..., initial_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., multiplier: _Optional[float] = ..., max_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[float] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class TaskTemplate(_message.Message):
-    __slots__ = ("queue", "labels", "content_type", "priority", "retry", "expire_time", "soft_expire_time", "traceparent", "on_conflict", "ordering_key", "limit_key", "expire_after", "soft_expire_after", "keep_result", "on_end", "stall_timeout")
+    __slots__ = ("queue", "labels", "content_type", "priority", "retry", "expire_time", "soft_expire_time", "traceparent", "on_conflict", "ordering_key", "limit_key", "on_demand", "expire_after", "soft_expire_after", "keep_result", "on_end", "stall_timeout")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +153,7 @@ class TaskTemplate(_message.Message):
     ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
     ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
     LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
+    ON_DEMAND_FIELD_NUMBER: _ClassVar[int]
     EXPIRE_AFTER_FIELD_NUMBER: _ClassVar[int]
     SOFT_EXPIRE_AFTER_FIELD_NUMBER: _ClassVar[int]
     KEEP_RESULT_FIELD_NUMBER: _ClassVar[int]
@@ -169,12 +170,13 @@ class TaskTemplate(_message.Message):
     on_conflict: ConflictPolicy
     ordering_key: str
     limit_key: str
+    on_demand: bool
     expire_after: _duration_pb2.Duration
     soft_expire_after: _duration_pb2.Duration
     keep_result: _duration_pb2.Duration
     on_end: str
     stall_timeout: _duration_pb2.Duration
-    def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ..., limit_key: _Optional[str] = ..., expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., soft_expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_end: _Optional[str] = ..., stall_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ..., limit_key: _Optional[str] = ..., on_demand: bool = ..., expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., soft_expire_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_end: _Optional[str] = ..., stall_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Result(_message.Message):
     __slots__ = ("value", "content_type")
@@ -193,7 +195,7 @@ class Progress(_message.Message):
     def __init__(self, fraction: _Optional[float] = ..., cursor: _Optional[bytes] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress", "ordering_key", "limit_key", "keep_result", "result", "is_cancelling", "stall_timeout", "on_end")
+    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error", "due_time", "waiting_for", "history", "progress", "ordering_key", "limit_key", "keep_result", "result", "is_cancelling", "stall_timeout", "on_end", "on_demand")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -228,6 +230,7 @@ class Task(_message.Message):
     IS_CANCELLING_FIELD_NUMBER: _ClassVar[int]
     STALL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     ON_END_FIELD_NUMBER: _ClassVar[int]
+    ON_DEMAND_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     namespace: str
     queue: str
@@ -255,7 +258,8 @@ class Task(_message.Message):
     is_cancelling: bool
     stall_timeout: _duration_pb2.Duration
     on_end: str
-    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., limit_key: _Optional[str] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., is_cancelling: bool = ..., stall_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_end: _Optional[str] = ...) -> None: ...
+    on_demand: bool
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ..., due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., waiting_for: _Optional[_Union[Waiting, _Mapping]] = ..., history: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., ordering_key: _Optional[str] = ..., limit_key: _Optional[str] = ..., keep_result: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., is_cancelling: bool = ..., stall_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_end: _Optional[str] = ..., on_demand: bool = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "send_time", "end_time", "end", "error", "worker")

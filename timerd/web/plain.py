@@ -21,7 +21,7 @@ _SHOWN_CHARS = 60
 # Bytes of callers and handlers: of a task, and of its result.
 _CONTENTS = {"payload", "value"}
 # Said only where it is so.
-_ONLY_TRUE = {"is_cancelling"}
+_ONLY_TRUE = {"is_cancelling", "on_demand"}
 
 
 def plain(message: Message) -> dict[str, Any]:
@@ -120,6 +120,13 @@ def count_of(text: str, field: str, least: int, most: int) -> int:
     if not least <= count <= most:
         raise Invalid(f"{field} is {_quoted(text)}: write a whole number from {least:,} to {most:,}.", field)
     return count
+
+
+def flag_of(text: str, field: str) -> bool:
+    """Raises Invalid."""
+    if text not in ("true", "false"):
+        raise Invalid(f"{field} is {_quoted(text)}: write true or false.", field)
+    return text == "true"
 
 
 def _quoted(text: object) -> str:

@@ -13,7 +13,7 @@ from timerd.model.task import MAX_PRIORITY
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1.task_pb2 import CancelOutcome, ConflictPolicy, ItemOutcome, TaskTemplate
 from timerd.web.front import HttpCall
-from timerd.web.plain import count_of, instant_of, plain, span_of, word_of
+from timerd.web.plain import count_of, flag_of, instant_of, plain, span_of, word_of
 from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, path_text
 
 LABEL = "timerd-label-"
@@ -31,6 +31,7 @@ _SPANS = {
     "stall_timeout": "for how long its worker may say no progress, as 30s",
 }
 _ON_END = {"on_end": "the queue in which a task is inserted when it ends"}
+_ON_DEMAND = {"on_demand": "true: somebody waits, so before what waits in line; with expire_after up to 10m"}
 LONGEST_WAIT_S = 60
 CALLED_FOR = "30s"
 _WAIT = {"wait": f"answer once it has ended, or after so long as it is then, up to {LONGEST_WAIT_S}s"}
@@ -91,6 +92,7 @@ def _template(call: HttpCall) -> TaskTemplate:
         ordering_key=headers.get("Timerd-Ordering-Key", ""),
         limit_key=headers.get("Timerd-Limit-Key", ""),
         on_end=call.request.query.get("on_end", ""),
+        on_demand=flag_of(call.request.query.get("on_demand", "false"), "on_demand"),
     )
     for name in _SPANS.keys() & call.request.query.keys():
         getattr(template, name).CopyFrom(span_of(call.request.query[name], name))
@@ -201,7 +203,7 @@ TASK_ROUTES = [
         "/v1/queues/{queue}/tasks",
         _schedule,
         f"Schedule a task. Headers: {', '.join(_HEADERS.values())}, Timerd-Label-NAME.",
-        {**_DUE, **_SPANS, **_ON_END, "on_conflict": "where the key is in use: reject, keep or replace"},
+        {**_DUE, **_SPANS, **_ON_END, **_ON_DEMAND, "on_conflict": "where the key is in use: reject, keep or replace"},
         "the payload, as it is",
     ),
     ShortRoute(

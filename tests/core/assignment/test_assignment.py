@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -10,7 +11,8 @@ import pytest
 
 from timerd.core.assignment import Choice, Contest, Pools, order_key, rarity_ms
 from timerd.core.taken import LAST, QueueKey
-from timerd.model.task import PRIORITY_MS
+from timerd.core.urgency import Urgency
+from timerd.model.task import MAX_ON_DEMAND_MS, PRIORITY_MS
 
 PDF, EXCEL, SCAN = (QueueKey("n", name) for name in ("pdf", "excel", "scan"))
 DECISIONS = 13_191
@@ -27,7 +29,7 @@ def pools_of(*declared: tuple[int, Iterable[QueueKey], int]) -> Pools:
 
 def order_of_firing(position_ms: int, priority: int) -> int:
     """What a queue says of its first task."""
-    return position_ms - PRIORITY_MS * priority
+    return Urgency(priority).order(position_ms, position_ms)
 
 
 def first_of(pools: Pools, heads: Iterable[tuple[QueueKey, int]]) -> QueueKey:
@@ -48,6 +50,39 @@ def test_a_task_of_no_priority_passes_fresh_ones_of_priority_5_after_320_seconds
     now_ms = 1_800_000_000_000
     heads = [(PDF, order_of_firing(now_ms - waited_ms, 0)), (EXCEL, order_of_firing(now_ms, 5))]
     assert first_of(pools, heads) == next_one
+
+
+@pytest.mark.parametrize(("waited_ms", "next_one"), [(255_999, EXCEL), (256_000, PDF)])
+def test_a_task_that_waits_in_line_passes_a_fresh_one_on_demand_after_256_seconds(
+    waited_ms: int, next_one: QueueKey
+) -> None:
+    pools = pools_of((1, [PDF, EXCEL], 2))
+    pools.take(EXCEL, 1)
+    now_ms = 1_800_000_000_000
+    on_demand = Urgency(0, is_on_demand=True).order(now_ms, now_ms)
+    assert first_of(pools, [(PDF, order_of_firing(now_ms - waited_ms, 0)), (EXCEL, on_demand)]) == next_one
+
+
+def test_under_twice_what_can_be_done_on_demand_nothing_waits_in_line_for_ever() -> None:
+    """Rule A7. Two tasks on demand come a second, each worth something for so long, and one can be done: what waits in
+    line is passed for 256 s and three times as long, and the 31.25 s of a rare type."""
+    useful_ms, start_ms = MAX_ON_DEMAND_MS, 1_800_000_000_000
+    pools = pools_of((1, [PDF, EXCEL], 1), (2, [PDF], 999))
+    pools.take(PDF, 999)
+    on_demand, now_ms, passed = deque[int](), start_ms, 0
+    while True:
+        now_ms += 1_000
+        on_demand += [now_ms, now_ms]
+        while on_demand[0] <= now_ms - useful_ms:
+            on_demand.popleft()
+        first = Urgency(0, is_on_demand=True).order(on_demand[0], now_ms)
+        if first_of(pools, [(PDF, start_ms), (EXCEL, first)]) == PDF:
+            break
+        on_demand.popleft()
+        passed += 1
+    waited_ms = now_ms - start_ms
+    assert useful_ms < waited_ms <= 256_000 + 3 * useful_ms + 31_250
+    assert passed > 600
 
 
 def test_a_rare_type_is_ahead_by_500_points_divided_by_its_slots() -> None:
@@ -155,6 +190,10 @@ class Task:
     queue: QueueKey
     position_ms: int
     priority: int
+    is_on_demand: bool
+
+    def order(self, now_ms: int) -> int:
+        return Urgency(self.priority, self.is_on_demand).order(self.position_ms, now_ms)
 
 
 @dataclass
@@ -172,7 +211,8 @@ class Everything:
 
     def score(self, task: Task, now_ms: int) -> float:
         age_s = (now_ms - task.position_ms) / 1000
-        return 1024 * task.priority + 16 * age_s + 500 / self.declared(task.queue)
+        queued = 1024 * task.priority + 16 * age_s + 500 / self.declared(task.queue)
+        return queued + (4096 + 32 * age_s if task.is_on_demand else 0)
 
     def runnable(self) -> list[Task]:
         able = {queue for worker, types in self.types.items() if self.free[worker] for queue in types}
@@ -195,7 +235,8 @@ def test_13_191_decisions_are_those_of_scoring_everything() -> None:
         now_ms += chance.randint(1, 5_000)
         for _ in range(chance.randint(0, 6)):
             queue = chance.choice(sorted(served))
-            world.waiting.append(Task(queue, now_ms - chance.randint(0, 400_000), chance.randint(0, 9)))
+            waited_ms, is_on_demand = chance.randint(0, 400_000), chance.random() < 0.3
+            world.waiting.append(Task(queue, now_ms - waited_ms, chance.randint(0, 9), is_on_demand))
         for worker in chance.sample(range(20), 3):
             if world.free[worker] < world.slots[worker]:
                 world.free[worker] += 1
@@ -209,12 +250,12 @@ def decide_all(world: Everything, pools: Pools, now_ms: int) -> int:
     decisions = 0
     contest = Contest(pools)
     for queue in sorted({task.queue for task in world.waiting}):
-        enter(contest, world, queue)
+        enter(contest, world, queue, now_ms)
     while (choice := contest.next()) is not None:
         assert choice.tasks == sum(world.free[w] for w, types in world.types.items() if choice.queue in types)
         sent = 0
-        while sent < choice.tasks and (head := head_of(world, choice.queue)) is not None:
-            if order_of_firing(head.position_ms, head.priority) > choice.upto:
+        while sent < choice.tasks and (head := head_of(world, choice.queue, now_ms)) is not None:
+            if head.order(now_ms) > choice.upto:
                 break
             # What is rounded off the rarity is less than a millisecond of waiting.
             assert world.score(head, now_ms) >= world.best(now_ms) - 0.017
@@ -227,16 +268,16 @@ def decide_all(world: Everything, pools: Pools, now_ms: int) -> int:
             sent += 1
         assert sent, "who is chosen has something to send"
         decisions += sent
-        enter(contest, world, choice.queue)
+        enter(contest, world, choice.queue, now_ms)
     assert not world.runnable(), "a task waits beside a free slot"
     return decisions
 
 
-def head_of(world: Everything, queue: QueueKey) -> Task | None:
+def head_of(world: Everything, queue: QueueKey, now_ms: int) -> Task | None:
     mine = [task for task in world.waiting if task.queue == queue]
-    return min(mine, key=lambda task: order_of_firing(task.position_ms, task.priority), default=None)
+    return min(mine, key=lambda task: task.order(now_ms), default=None)
 
 
-def enter(contest: Contest, world: Everything, queue: QueueKey) -> None:
-    if (head := head_of(world, queue)) is not None:
-        contest.enter(queue, order_of_firing(head.position_ms, head.priority))
+def enter(contest: Contest, world: Everything, queue: QueueKey, now_ms: int) -> None:
+    if (head := head_of(world, queue, now_ms)) is not None:
+        contest.enter(queue, head.order(now_ms))

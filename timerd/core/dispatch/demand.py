@@ -2,7 +2,8 @@
 
 A home is asked a moment before the tasks are due, so that the credit is here in time, and for what is due a little
 later as well, so that a stream of tasks is not one question each. A question stands until the home has granted as much
-or it is taken back; it is repeated only when it has doubled. Credit for which nothing is due goes back.
+or it is taken back; it is repeated only when it has doubled, or when what is first is more urgent by far than what was
+first when it was asked. Credit for which nothing is due goes back.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ AHEAD_MS = 10
 FAR_AHEAD_MS = 50
 # More is asked when that has come.
 MAX_ASKED = 1_000
+# By so much the order key of the first task is less than what the home was told. That of a task on demand falls as it
+# waits.
+URGENT_MS = 1_000
 
 
 class Ask(NamedTuple):
@@ -27,15 +31,25 @@ class Ask(NamedTuple):
     key: int
 
 
+class _Question(NamedTuple):
+    """`tasks`: asked for and not granted yet; `key`: that of the first one, when it was asked."""
+
+    tasks: int
+    key: int
+
+
+NOTHING = _Question(0, 0)
+
+
 class Demand:
     """`home` is the number of one stream from a home."""
 
     def __init__(self) -> None:
-        # Queue -> homes that have workers for it -> tasks asked for and not granted yet.
-        self._asked: dict[QueueKey, dict[int, int]] = {}
+        # Queue -> homes that have workers for it -> what it was asked for.
+        self._asked: dict[QueueKey, dict[int, _Question]] = {}
 
     def serve(self, home: int, queue: QueueKey) -> None:
-        self._asked.setdefault(queue, {}).setdefault(home, 0)
+        self._asked.setdefault(queue, {}).setdefault(home, NOTHING)
 
     def leave(self, home: int, queue: QueueKey) -> None:
         homes = self._asked.get(queue)
@@ -55,20 +69,26 @@ class Demand:
     def granted(self, home: int, queue: QueueKey, tasks: int) -> None:
         homes = self._asked.get(queue, {})
         if home in homes:
-            homes[home] = max(0, homes[home] - tasks)
+            asked = homes[home]
+            homes[home] = asked._replace(tasks=max(0, asked.tasks - tasks))
 
     def asks(self, queue: QueueKey, near: int, far: int, credit: int, key: int) -> list[Ask]:
         """`near` and `far`: how many tasks are due within the two times; `credit`: for how many there is some."""
         homes = self._asked.get(queue, {})
         if near <= credit:
-            return [self._ask(home, queue, 0, key) for home, asked in homes.items() if asked]
+            return [self._ask(home, queue, 0, key) for home, asked in homes.items() if asked.tasks]
         each = -(-min(MAX_ASKED, far - credit) // len(homes)) if homes else 0
-        return [self._ask(home, queue, each, key) for home, asked in homes.items() if not asked or each >= 2 * asked]
+        return [self._ask(home, queue, each, key) for home, asked in homes.items() if _is_news(asked, each, key)]
 
     def check(self) -> None:
         """Invariants, for tests."""
-        assert all(homes and all(asked >= 0 for asked in homes.values()) for homes in self._asked.values())
+        assert all(homes and all(asked.tasks >= 0 for asked in homes.values()) for homes in self._asked.values())
 
     def _ask(self, home: int, queue: QueueKey, tasks: int, key: int) -> Ask:
-        self._asked[queue][home] = tasks
+        self._asked[queue][home] = _Question(tasks, key)
         return Ask(home, queue, tasks, key)
+
+
+def _is_news(asked: _Question, tasks: int, key: int) -> bool:
+    """To a home that was asked before."""
+    return not asked.tasks or tasks >= 2 * asked.tasks or key <= asked.key - URGENT_MS

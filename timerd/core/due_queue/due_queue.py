@@ -1,7 +1,7 @@
 """The waiting rows of one partition: immutable runs, cut into segments per queue and priority.
 
-A run is a row group sorted by (queue, priority, position); a segment is the stretch of one queue and priority in it,
-with a cursor. The next task of a queue is the least of its segment heads by `position - 64,000 x priority` among
+A run is a row group sorted by (queue, urgency, position); a segment is the stretch of one queue and urgency in it,
+with a cursor. The next task of a queue is the least of its segment heads by their order keys (core/urgency.py) among
 those that are due (protocol section 6). Live inserts come as small runs that are merged by size class, so that a
 partition that is filled one task at a time ends with a few large runs. No Python object per task.
 
@@ -29,9 +29,9 @@ from timerd.core.due_queue.standing import standing
 from timerd.core.due_queue.tie_order import RowsAt, tie_of
 from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.taken import LAST, QueueKey
+from timerd.core.urgency import Urgency
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup, empty_group
-from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
 # Nor must it where each of them is nearly as large, as pages of a full bucket are: then fewer become one that
@@ -57,10 +57,10 @@ SAMPLE_ROWS = 8_192
 
 @dataclass(slots=True)
 class QueueLane:
-    """One queue: a heap of segments by head for each priority."""
+    """One queue: a heap of segments by head for each urgency."""
 
-    heaps: dict[int, Heap] = field(default_factory=dict)
-    tiers: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
+    heaps: dict[Urgency, Heap] = field(default_factory=dict)
+    tiers: dict[tuple[Urgency, int], list[Segment]] = field(default_factory=dict)
     rows: int = 0
     size_bytes: int = 0
 
@@ -94,16 +94,16 @@ class DueQueue:
     def add(self, rows: RowGroup, *, for_now: bool = False) -> None:
         """Takes rows of any queues and in any order; they share the group's arena. `for_now`: they leave soon, so it is
         not worth while to make them small."""
-        for queue, priority, part in split(rows):
+        for queue, urgency, part in split(rows):
             self._heads.at(queue, int(part.columns["position_ms"][0]))
             self._touched.add(queue)
-            self._add_segment(self._lanes.setdefault(queue, QueueLane()), priority, part, for_now=for_now)
+            self._add_segment(self._lanes.setdefault(queue, QueueLane()), urgency, part, for_now=for_now)
 
     def hold(self, rows: RowGroup, until_ms: int) -> None:
         """As `add`, of rows that are not to be taken before that instant, although they are due."""
-        for queue, priority, part in split(rows):
+        for queue, urgency, part in split(rows):
             lane = self._lanes.setdefault(queue, QueueLane())
-            segment = self._push(lane, priority, part, waiting_bytes(part), not_before_ms=until_ms)
+            segment = self._push(lane, urgency, part, waiting_bytes(part), not_before_ms=until_ms)
             alive = [(held, each) for held, each in self._held if each.cursor < each.end]
             self._held = [*alive, (queue, segment)]
             self._heads.at(queue, until_ms)
@@ -114,7 +114,7 @@ class DueQueue:
         for queue, held in self._held:
             if held.cursor < held.end and held.head_ms <= until_ms:
                 self._heads.at(queue, held.head_ms)
-                heap = self._lanes[queue].heaps[held.priority]
+                heap = self._lanes[queue].heaps[held.urgency]
                 heap[:] = [(held.head_ms, n, each) if each is held else (at_ms, n, each) for at_ms, n, each in heap]
                 heapq.heapify(heap)
 
@@ -136,7 +136,7 @@ class DueQueue:
             self._advance(lane, segment, n)
         if not lane.rows:
             del self._lanes[queue]
-        return taken(parts) if parts else None
+        return taken(parts, now_ms) if parts else None
 
     def prepare(self, queue: QueueKey, until_ms: int) -> bool:
         """Gathers what a take until then would have to: in a moment in which nothing is due it holds nobody up. Whether
@@ -162,8 +162,8 @@ class DueQueue:
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
         """The order key of the row that `take` would give next."""
         lane = self._lanes.get(queue)
-        heads = [(p, live_head(heap)) for p, heap in lane.heaps.items()] if lane else []
-        return min((h - PRIORITY_MS * p for p, h in heads if h is not None and h <= now_ms), default=None)
+        heads = [(urgency, live_head(heap)) for urgency, heap in lane.heaps.items()] if lane else []
+        return min((u.order(ms, now_ms) for u, ms in heads if ms is not None and ms <= now_ms), default=None)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         """How many rows have a position <= until; `most` or more is said as `most`."""
@@ -272,26 +272,26 @@ class DueQueue:
         assert self.rows == sum(lane.rows for lane in self._lanes.values())
         assert self.size_bytes == sum(lane.size_bytes for lane in self._lanes.values())
 
-    def _add_segment(self, lane: QueueLane, priority: int, part: RowGroup, *, for_now: bool = False) -> None:
+    def _add_segment(self, lane: QueueLane, urgency: Urgency, part: RowGroup, *, for_now: bool = False) -> None:
         size_bytes = waiting_bytes(part)
         if not _is_final(len(part), size_bytes):
-            self._tier(lane, self._push(lane, priority, part, size_bytes))
+            self._tier(lane, self._push(lane, urgency, part, size_bytes))
         elif for_now:
-            self._push(lane, priority, part, size_bytes)
+            self._push(lane, urgency, part, size_bytes)
         else:
             run = lean(part)
-            self._push(lane, priority, run, size_bytes - run.saved_bytes)
+            self._push(lane, urgency, run, size_bytes - run.saved_bytes)
 
-    def _push(self, lane: QueueLane, priority: int, run: Run, size_bytes: int, *, not_before_ms: int = 0) -> Segment:
-        segment = Segment(run, priority, 0, len(run), size_bytes)
+    def _push(self, lane: QueueLane, urgency: Urgency, run: Run, size_bytes: int, *, not_before_ms: int = 0) -> Segment:
+        segment = Segment(run, urgency, 0, len(run), size_bytes)
         at_ms = max(segment.head_ms, not_before_ms)
-        heapq.heappush(lane.heaps.setdefault(priority, []), (at_ms, next(self._order), segment))
+        heapq.heappush(lane.heaps.setdefault(urgency, []), (at_ms, next(self._order), segment))
         self._count(lane, len(run), size_bytes)
         return segment
 
     def _tier(self, lane: QueueLane, segment: Segment) -> None:
         """Merges a full size class into one run."""
-        tier = lane.tiers.setdefault((segment.priority, len(segment.run).bit_length() // 3), [])
+        tier = lane.tiers.setdefault((segment.urgency, len(segment.run).bit_length() // 3), [])
         tier.append(segment)
         if not _is_full(tier):
             return
@@ -302,23 +302,23 @@ class DueQueue:
             self._count(lane, s.cursor - s.end, -s.size_bytes)
             # Used up, and its rows let go: the entry stays in the heap until its head would have been due.
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
-        self._add_segment(lane, segment.priority, joined(parts))
+        self._add_segment(lane, segment.urgency, joined(parts))
 
     def _gather_front(self, lane: QueueLane, due: list[Segment], until_ms: int, least: int) -> None:
         """`due`, which were taken off their heaps, go back; what they and others have next is one run for each
-        priority. `least`: of so many rows, where there are more."""
+        urgency. `least`: of so many rows, where there are more."""
         most = max(1, least, _front_rows(due))
-        for priority in {s.priority for s in due}:
-            runs = [s for s in due if s.priority == priority]
+        for urgency in {s.urgency for s in due}:
+            runs = [s for s in due if s.urgency == urgency]
             if len(runs) > 1 and not self._held:
-                runs += pop_next(lane.heaps[priority], until_ms, FRONT_RUNS - len(runs))
+                runs += pop_next(lane.heaps[urgency], until_ms, FRONT_RUNS - len(runs))
             counts = _first_of(runs, until_ms, most) if len(runs) > 1 else [0]
             parts = [s.next(n) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
                 self._advance(lane, segment, n)
             if parts:
                 front = joined(parts)
-                self._push(lane, priority, front, waiting_bytes(front))
+                self._push(lane, urgency, front, waiting_bytes(front))
 
     def _shorten(self, lane: QueueLane, segment: Segment, position_ms: int, tie: int) -> None:
         left = segment.end - segment.cursor
@@ -389,7 +389,7 @@ class DueQueue:
         segment.size_bytes -= freed
         self._count(lane, -n, -freed)
         if n < left:
-            heapq.heappush(lane.heaps[segment.priority], (segment.head_ms, next(self._order), segment))
+            heapq.heappush(lane.heaps[segment.urgency], (segment.head_ms, next(self._order), segment))
 
     def _count(self, lane: QueueLane, rows: int, size_bytes: int) -> None:
         lane.rows += rows
@@ -398,24 +398,24 @@ class DueQueue:
         self.size_bytes += size_bytes
 
 
-def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
-    """Parts of one queue and priority, each sorted by position. Most groups have one."""
+def split(rows: RowGroup) -> Iterator[tuple[QueueKey, Urgency, RowGroup]]:
+    """Parts of one queue and urgency, each sorted by position. Most groups have one."""
     if not len(rows):
         return
-    places = [(QueueKey(t.namespace, t.queue), t.priority) for t in rows.templates]
+    places = [(QueueKey(t.namespace, t.queue), Urgency.of(t)) for t in rows.templates]
     if len(set(places)) == 1:
         yield (*places[0], by_position(rows))
         return
     numbers = {place: n for n, place in enumerate(dict.fromkeys(places))}
     kinds = np.array([numbers[p] for p in places])[rows.columns["template"]]
-    for (queue, priority), number in numbers.items():
+    for (queue, urgency), number in numbers.items():
         part = np.flatnonzero(kinds == number)
         if len(part):
-            yield queue, priority, by_position(rows.select(part))
+            yield queue, urgency, by_position(rows.select(part))
 
 
 def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
-    """What is the queue's, sorted by position, of one priority each."""
+    """What is the queue's, sorted by position, of one urgency each."""
     return (part for rows in groups for found, _, part in split(rows) if found == queue)
 
 
@@ -463,10 +463,10 @@ def _live(lane: QueueLane) -> list[Segment]:
 
 def _shares(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]:
     """How many rows of each segment are among the first `limit` due ones."""
-    ready = [s.due(min(now_ms, upto + PRIORITY_MS * s.priority), limit) for s in due]
+    ready = [s.due(min(now_ms, s.urgency.last_ms(upto, now_ms)), limit) for s in due]
     if len(due) == 1:
         return [len(ready[0])]
-    keys = np.concatenate([r - PRIORITY_MS * s.priority for r, s in zip(ready, due, strict=True)])
+    keys = np.concatenate([s.urgency.order(r, now_ms) for r, s in zip(ready, due, strict=True)])
     owners = np.repeat(np.arange(len(due)), [len(r) for r in ready])
     first = owners[np.argsort(keys, kind="stable")[:limit]]
     return [int(n) for n in np.bincount(first, minlength=len(due))]

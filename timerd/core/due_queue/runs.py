@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from timerd.core.urgency import orders
 from timerd.model.rows import RowGroup, concat
-from timerd.model.task import PRIORITY_MS
 
 # Templates and extras that are looked through in the time that it takes to leave them out.
 FEW_NOTES = 32
@@ -20,20 +20,18 @@ def joined(parts: list[RowGroup]) -> RowGroup:
     return by_position(concat([_lean(part) for part in parts]).trimmed())
 
 
-def in_order_of_firing(parts: list[RowGroup]) -> RowGroup:
+def in_order_of_firing(parts: list[RowGroup], now_ms: int) -> RowGroup:
     if len(parts) == 1:
         return parts[0]
     parts = [_lean(p) for p in parts]
-    priorities = [np.array([t.priority for t in p.templates])[p.columns["template"]] for p in parts]
-    merged = concat(parts)
-    keys = merged.columns["position_ms"] - PRIORITY_MS * np.concatenate(priorities)
-    return merged.select(np.argsort(keys, kind="stable"))
+    each = [orders(p.templates, p.columns["template"], p.columns["position_ms"], now_ms) for p in parts]
+    return concat(parts).select(np.argsort(np.concatenate(each), kind="stable"))
 
 
-def taken(parts: list[RowGroup]) -> RowGroup:
+def taken(parts: list[RowGroup], now_ms: int) -> RowGroup:
     """One take, in order of firing. The tasks of schedules have a template and an occurrence each, and a run has those
     of thousands: who asks all templates of the few rows of a take must not be given these."""
-    rows = in_order_of_firing(parts)
+    rows = in_order_of_firing(parts, now_ms)
     return rows.trimmed() if len(rows.templates) + len(rows.extras) > 2 * len(rows) + FEW_NOTES else rows
 
 

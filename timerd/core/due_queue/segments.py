@@ -10,6 +10,7 @@ import numpy as np
 
 from timerd.core.due_queue.lean_run import Run, positions_of
 from timerd.core.taken import LAST
+from timerd.core.urgency import Urgency
 from timerd.model.identity import RowKey
 from timerd.model.row_keys import Positions
 from timerd.model.rows import RowGroup
@@ -19,10 +20,10 @@ FEW_DUE = 16
 
 @dataclass(slots=True)
 class Segment:
-    """Rows [cursor, end) of `run` belong to one queue and priority, sorted by position. `cursor == end`: used up."""
+    """Rows [cursor, end) of `run` belong to one queue and urgency, sorted by position. `cursor == end`: used up."""
 
     run: Run
-    priority: int
+    urgency: Urgency
     cursor: int
     end: int
     size_bytes: int

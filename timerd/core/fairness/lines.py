@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.taken import QueueKey
+from timerd.core.urgency import orders
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.model.task import PRIORITY_MS
 
 FiledNumbers = npt.NDArray[np.intp]
 FiledOrder = npt.NDArray[np.int64]
@@ -53,8 +53,9 @@ class FiledChunk:
 
     @classmethod
     def of(cls, home: FiledHome, queue: QueueKey, rows: RowGroup, size_bytes: int) -> FiledChunk:
-        levels = np.array([template.priority for template in rows.templates], np.int64)
-        order = rows.columns["position_ms"] - PRIORITY_MS * levels[rows.columns["template"]]
+        # That never changes here: what is on demand stays as far ahead as it was when it came due.
+        positions_ms = rows.columns["position_ms"]
+        order = orders(rows.templates, rows.columns["template"], positions_ms, positions_ms)
         return cls(home, queue, rows, order, bytearray(b"\1" * len(rows)), len(rows), size_bytes / len(rows))
 
     def limit_key(self, row: int) -> str:

@@ -72,8 +72,8 @@ class TaskCalls(Singles, Lookups):
     ) -> bytes | None:
         """The call has a task handled at once, and returns what its handler has returned; None where that is nothing.
 
-        The task is stored as any other one, and goes before others of its queue only by its priority. A caller that is
-        cancelled cancels it.
+        The task is stored as any other one. With a timeout of 10 minutes at most it is on demand, and goes before what
+        waits in line (`TaskOptions.on_demand`). A caller that is cancelled cancels it.
 
         Args:
             queue: the queue whose workers receive the task.

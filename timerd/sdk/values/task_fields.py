@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypedDict
 
 from timerd.sdk.values.attempts import Attempt
-from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, invalid, labels_tuple, text, whole_number
+from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, flag, invalid, labels_tuple, text, whole_number
 from timerd.sdk.values.errors import InvalidTask, not_sendable
 from timerd.sdk.values.progress import Progress
 from timerd.sdk.values.tasks import ConflictPolicy, RetryPolicy, TaskState
@@ -66,6 +66,8 @@ class TaskOptions:
             and a queue may limit each (`KeyRules`); a text of up to 256 characters. Default none.
         on_end: the queue in which a task is inserted when this one ends, however it does; its handler learns how from
             `Delivery.ended`. Default none.
+        on_demand: somebody waits for it, so it goes before due tasks that wait in line: 256 s at first, and two more
+            for each second that it waits. It needs an `expire_after` of 10 minutes at most. Default not.
     """
 
     labels: Mapping[str, str] | None = None
@@ -82,6 +84,7 @@ class TaskOptions:
     limit_key: str = ""
     stall_timeout: Span | None = None
     on_end: str = ""
+    on_demand: bool = False
 
 
 class TaskKeywords(TypedDict, total=False):
@@ -101,6 +104,7 @@ class TaskKeywords(TypedDict, total=False):
     ordering_key: str
     limit_key: str
     on_end: str
+    on_demand: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +133,7 @@ class Item:
         ordering_key: in place of that of the call.
         limit_key: in place of that of the call.
         on_end: in place of that of the call.
+        on_demand: in place of that of the call.
     """
 
     payload: bytes | str
@@ -149,6 +154,7 @@ class Item:
     limit_key: str | None = None
     stall_timeout: Span | None = None
     on_end: str | None = None
+    on_demand: bool | None = None
 
 
 class Template(NamedTuple):
@@ -169,6 +175,7 @@ class Template(NamedTuple):
     ordering_key: str = ""
     limit_key: str = ""
     on_end: str = ""
+    on_demand: bool = False
     on_conflict: ConflictPolicy = ConflictPolicy.UNSPECIFIED
 
     def to_proto(self) -> task_pb2.TaskTemplate:
@@ -323,6 +330,7 @@ FIELDS: dict[str, Field] = {
     "ordering_key": _plain("ordering_key", text),
     "limit_key": _plain("limit_key", text),
     "on_end": _plain("on_end", text),
+    "on_demand": _plain("on_demand", flag),
 }
 
 
@@ -362,6 +370,7 @@ class TaskInfo:
             acknowledged; none follows.
         stall_timeout: for how long its handler may say no progress; None: for any time.
         on_end: the queue in which a task is inserted when it ends; empty: none is.
+        on_demand: whether it goes before due tasks that wait in line, since somebody waits for it.
     """
 
     id: str
@@ -391,6 +400,7 @@ class TaskInfo:
     is_cancelling: bool = False
     stall_timeout: timedelta | None = None
     on_end: str = ""
+    on_demand: bool = False
 
     @property
     def fire_time(self) -> datetime:
@@ -437,6 +447,7 @@ class TaskInfo:
             is_cancelling=task.is_cancelling,
             stall_timeout=task.stall_timeout.ToTimedelta() if task.HasField("stall_timeout") else None,
             on_end=task.on_end,
+            on_demand=task.on_demand,
         )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import ExitStack
-from functools import partial
+from dataclasses import replace
+from functools import lru_cache, partial
 from time import perf_counter
 from typing import Any
 
@@ -19,11 +20,13 @@ from google.protobuf.duration_pb2 import Duration
 from timerd.core.dispatch import Histogram
 from timerd.model.errors import TimerdError
 from timerd.model.identity import TaskId
+from timerd.model.task import MAX_ON_DEMAND_MS, Template
 from timerd.services.calls.call_times import BOUNDS_S
 from timerd.services.calls.due_times import wait_ms
 from timerd.services.calls.fields import namespace_of
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.mutations import Mutations
+from timerd.services.calls.requests import Draft
 from timerd.services.calls.results import KeptResults
 from timerd.services.calls.task_ends import OVER, NotedWait, TaskEnds
 from timerd.services.engine.verbs import State, StoredTasks, Verbs
@@ -64,7 +67,7 @@ class AnsweredCalls:
         began_s, timeout_s = perf_counter(), wait_ms(request.timeout) / 1000
         with ExitStack() as waiting:
             with self._ingest.hold(request.ByteSize()):
-                draft = await self._change.draft(scheduled_by(request))
+                draft = on_demand(await self._change.draft(scheduled_by(request)))
                 wait = waiting.enter_context(self._ends.noted(draft.tasks.rows.digests()[0]))
                 stored = await self._in_time(self._change.store(draft))
             reply = await self._ended(namespace_of(request.namespace), stored, wait, timeout_s)
@@ -103,6 +106,20 @@ def scheduled_by(request: wire.CallRequest) -> wire.ScheduleRequest:
     if not asked.template.HasField("keep_result"):
         asked.template.keep_result.FromSeconds(RESULT_KEPT_S)
     return asked
+
+
+def on_demand(draft: Draft) -> Draft:
+    """The draft of a call, whose caller waits. What names the task goes by what the caller has sent, so a try that an
+    instance of another release has stored is the same task."""
+    rows = draft.tasks.rows
+    templates = [_awaited(template) for template in rows.templates]
+    return replace(draft, tasks=replace(draft.tasks, rows=replace(rows, templates=templates)))
+
+
+@lru_cache(maxsize=256)
+def _awaited(template: Template) -> Template:
+    is_short = 0 < template.expire_after_ms <= MAX_ON_DEMAND_MS
+    return replace(template, on_demand=template.on_demand or is_short)
 
 
 def _reply(

@@ -58,6 +58,7 @@ def wire_of_template(template: Template) -> task_wire.TaskTemplate:
         traceparent=template.traceparent,
         limit_key=template.limit_key,
         on_end=template.on_end,
+        on_demand=template.on_demand,
     )
     for name in ("expire_after", "soft_expire_after", "keep_result", "stall_timeout"):
         if span_ms := getattr(template, f"{name}_ms"):
@@ -177,6 +178,7 @@ def _describe(task: task_wire.Task, template: Template, fire_at_ms: int) -> None
     task.traceparent = template.traceparent
     task.limit_key = template.limit_key
     task.on_end = template.on_end
+    task.on_demand = template.on_demand
     if template.keep_result_ms:
         task.keep_result.CopyFrom(duration(template.keep_result_ms))
     if template.stall_timeout_ms:

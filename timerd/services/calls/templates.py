@@ -15,7 +15,7 @@ from google.protobuf.duration_pb2 import Duration
 from timerd.core.protocol import Conflict
 from timerd.model.codec import EXPIRES_AFTER, ON_END, needing
 from timerd.model.errors import Invalid
-from timerd.model.task import HORIZON_MS, MAX_PRIORITY, RetryPolicy, Template
+from timerd.model.task import HORIZON_MS, MAX_ON_DEMAND_MS, MAX_PRIORITY, RetryPolicy, Template
 from timerd.services.calls.due_times import duration_ms, ms_from
 from timerd.services.calls.fields import plain_text, queue_of, quoted
 from timerd.v1 import task_pb2 as task_wire
@@ -83,6 +83,7 @@ def _translated(namespace: str, packed: bytes) -> Common:
         stall_timeout_ms=_stall_timeout(wire),
         limit_key=plain_text(wire.limit_key, MAX_LIMIT_KEY_CHARS, "limit_key", "limit_key"),
         on_end=queue_of(wire.on_end, "on_end") if wire.on_end else "",
+        on_demand=_on_demand(wire),
         kept=_needs(wire),
     )
     ordering_key = plain_text(wire.ordering_key, MAX_ORDERING_KEY_CHARS, "ordering_key", "ordering_key")
@@ -139,6 +140,16 @@ def _span_after(wire: task_wire.TaskTemplate, field: str) -> int:
     if 1 <= span_ms <= HORIZON_MS:
         return span_ms
     raise Invalid(f"{field} is {_seconds(span_ms)}: give a millisecond to 100 years, or leave it out.", field)
+
+
+def _on_demand(wire: task_wire.TaskTemplate) -> bool:
+    if wire.on_demand and not 0 < _span_after(wire, "expire_after") <= MAX_ON_DEMAND_MS:
+        raise Invalid(
+            "A task on demand goes before those that wait in line, so it may be worth something for 10 minutes at "
+            f"most: give an expire_after of up to {MAX_ON_DEMAND_MS // 1000} s, or leave on_demand out.",
+            "on_demand",
+        )
+    return wire.on_demand
 
 
 def _kept_for(wire: task_wire.TaskTemplate) -> int:
