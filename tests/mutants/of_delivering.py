@@ -274,7 +274,7 @@ MUTANTS = (
         breaks="a task that somebody waits for waits behind what has waited for a second longer",
         tests=(
             "tests/fundamentals/test_on_demand.py::test_a_task_on_demand_passes_what_has_waited_for_256_seconds_less",
-            "tests/core/test_urgency.py",
+            "tests/core/test_urgency.py::test_of_two_tasks_the_one_with_the_greater_score_has_the_lesser_key",
         ),
     ),
     Mutant(
@@ -307,7 +307,7 @@ MUTANTS = (
         tests=(
             "tests/fundamentals/test_on_demand.py"
             "::test_another_instance_hears_of_it_while_what_waits_there_has_been_asked_for",
-            "tests/unit/test_demand.py",
+            "tests/unit/test_demand.py::test_it_is_repeated_as_well_when_what_is_first_is_more_urgent_by_a_second",
         ),
     ),
     Mutant(
