@@ -471,6 +471,25 @@ async def test_a_repeat_is_known_as_long_as_its_task_has_not_fired_and_a_day_mor
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+async def test_that_is_so_as_well_in_the_last_hour_before_it_is_due(place: Place) -> None:
+    """Also of a task that was cancelled or moved meanwhile, before memory has met it or after."""
+    calls = [schedule(name, name.encode(), place.at(hours=50)) for name in ("plain", "cancelled", "moved", "late")]
+    said = [await place.first.Schedule(call) for call in calls]
+    await place.advance(hours=30)
+    await place.first.Cancel(pb.CancelRequest(task_id=said[1].task_id))
+    await place.first.Reschedule(pb.RescheduleRequest(task_id=said[2].task_id, fire_time=place.at(hours=21)))
+    await place.advance(hours=19, minutes=30)
+    # What is remembered for a day goes as new calls come.
+    await place.first.Schedule(schedule("", b"other", place.at(hours=9)))
+    assert [await place.again.Schedule(call) for call in calls[:3]] == said[:3]
+    await place.advance(minutes=29)
+    await place.first.Cancel(pb.CancelRequest(task_id=said[3].task_id))
+    assert [await place.again.Schedule(call) for call in calls] == said
+    await place.advance(hours=3)
+    assert place.got == [b"plain", b"moved"]
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 async def test_a_call_for_long_ago_says_when_it_was_made(place: Place) -> None:
     """With a request_id: without one it cannot be a repeat."""
     call = schedule("r1", b"one", place.at(hours=-30))

@@ -326,4 +326,13 @@ MUTANTS = (
             "test_what_was_written_again_and_ended_as_requeued_to_the_first_row_is_found_there",
         ),
     ),
+    Mutant(
+        name="far-ones-forgotten-in-their-last-hour",
+        guarantee="G2",
+        file="timerd/adapters/sqlite/requests.py",
+        old="            self._looked_ms, self._are_any = now_ms, bool(found)\n",
+        new="            self._looked_ms, self._are_any = now_ms, found > 1\n",
+        breaks="a call for a task in three days, repeated when it is due in a minute, is stored once more",
+        tests=("tests/sqlite/test_retention.py::test_a_repeat_is_known_until_its_task_is_due_also_in_the_hour_before",),
+    ),
 )

@@ -11,7 +11,7 @@ import pytest
 from tests.sqlite.conftest import DAY_MS, Bench
 from timerd.adapters.sqlite import days, registers, retention
 from timerd.adapters.sqlite.requests import KEEP_MS
-from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import name_key
 from timerd.ports import Cas, Mark, MarkKind
 from timerd.testing.contracts.build import HERE, START_MS, batch, key, message, scan
@@ -53,6 +53,21 @@ async def test_a_repeat_is_known_for_a_day_and_its_record_then_forgotten(bench: 
     for n in range(5):
         await store.append([message(f"b{n}", key(f"b{n}"))])
     assert bench.count("requests") == bench.count("replies") == 5
+
+
+async def test_a_repeat_is_known_until_its_task_is_due_also_in_the_hour_before(bench: Bench) -> None:
+    """One look an hour says whether there are such messages: the others cost no read."""
+    store = bench.open()
+    due_ms = START_MS + 3 * DAY_MS
+    far = message("a", key("a", 3 * DAY_MS), partition=Partition(TIME_SCOPE, due_ms, 0))
+    await store.append([far])
+    for before_ms in (2 * DAY_MS, 61 * MINUTE_MS, 59 * MINUTE_MS, MINUTE_MS):
+        bench.now_ms = due_ms - before_ms
+        for n in range(5):
+            name = f"{n} {before_ms}"
+            await store.append([message(name, key(name, bench.now_ms - START_MS))])
+        (again,) = await store.append([far])
+        assert again.repeated == b"stored", f"{before_ms} ms before"
 
 
 async def test_a_repeat_beside_new_messages_leaves_one_record_of_each(bench: Bench) -> None:

@@ -28,6 +28,8 @@ KEEP_MS = 86_400_000 + _MARGIN_MS
 _MOST_EXPIRED = 3
 _MOST_ASKED = 512
 _KIND: str = Table.KEYS.value
+# By the index, which holds those that expire.
+_ANY_BETWEEN = "SELECT EXISTS (SELECT 1 FROM registers WHERE expires_ms > 0 AND expires_ms BETWEEN ? AND ?)"
 _HEAD = struct.Struct(f"<{PREFIX_BYTES}sI")
 # No compressed body begins so, as earlier versions wrote them. There is nothing to gain: prefixes are random, and
 # replies are written in few bytes.
@@ -49,6 +51,7 @@ class Requests:
         self._kept: list[tuple[object, ...]] = []
         # When the oldest block expires, as far as it is known.
         self._expires_ms = 0
+        self._soon = _ComingDue(connection)
 
     def look_up(
         self, replies: Mapping[bytes, bytes], now_ms: int, due_ms: Mapping[bytes, int], late: Set[bytes]
@@ -58,7 +61,7 @@ class Requests:
         come after some of their instants."""
         far_ms = now_ms + _MARGIN_MS
         self._kept_until_ms = {prefix: ms + KEEP_MS for prefix, ms in due_ms.items() if ms > far_ms}
-        if may_be_kept := self._kept_until_ms.keys() | late:
+        if may_be_kept := due_ms.keys() if self._soon.are_any(now_ms) else self._kept_until_ms.keys() | late:
             self._stored.update(_read_kept(self._connection, may_be_kept))
         fresh = {prefix: reply for prefix, reply in replies.items() if prefix not in self._stored}
         if fresh and not self._claim(fresh, now_ms):
@@ -134,6 +137,24 @@ class Requests:
             if now_ms < expires_ms:
                 return
             self._delete(block, _unpack(body))
+
+
+class _ComingDue:
+    """Messages of more than a day ago whose tasks are due within the hour: their repeats look as if they were known for
+    a day only. Hardly ever are there any, so one look an hour tells it for all."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._looked_ms = -_MARGIN_MS
+        self._are_any = False
+
+    def are_any(self, now_ms: int) -> bool:
+        """What was stored since the look is known anyway."""
+        if not self._looked_ms <= now_ms < self._looked_ms + _MARGIN_MS:
+            between_ms = now_ms + KEEP_MS, now_ms + KEEP_MS + 2 * _MARGIN_MS
+            [found] = self._connection.execute(_ANY_BETWEEN, between_ms).fetchone()
+            self._looked_ms, self._are_any = now_ms, bool(found)
+        return self._are_any
 
 
 def read_replies(connection: sqlite3.Connection, prefixes: Sequence[bytes], now_ms: int) -> list[bytes | None]:
