@@ -261,7 +261,7 @@ async def _call(
             await command(call, **given)
         except TimerdError as error:
             if error.code == "NOT_FOUND" and (sentence := call.not_found()):
-                raise CommandFailure(f"{error} {sentence}") from error
+                raise CommandFailure(sentence) from error
             raise failure_of(error, endpoint.server) from error
 
 
