@@ -307,7 +307,7 @@ MUTANTS = (
         tests=(
             "tests/fundamentals/test_on_demand.py"
             "::test_another_instance_hears_of_it_while_what_waits_there_has_been_asked_for",
-            "tests/unit/test_demand.py::test_it_is_repeated_as_well_when_what_is_first_is_more_urgent_by_a_second",
+            "tests/unit/test_demand.py::test_it_is_repeated_as_well_when_what_is_first_is_more_urgent_by_half_a_level",
         ),
     ),
     Mutant(

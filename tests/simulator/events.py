@@ -36,7 +36,8 @@ class Wanted:
     key: str = ""
     policy: str = ""
     expire_after_ms: int = 0
-    on_demand: bool = False
+    # Not shown: ids go by what is, and with them every history.
+    on_demand: bool = field(default=False, repr=False)
 
     def expiry_ms(self, fire_at_ms: int) -> int:
         """0: never."""

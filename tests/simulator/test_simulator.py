@@ -33,6 +33,7 @@ KNOWN = {
     "read-first": (27,),
     "lease-forgotten": (22,),
     "expired-is-pending": (24,),
+    "on-demand-ignored": (37,),
 }
 # Seeds of longer runs in which a promise was broken before it was mended, or an error told where there was none.
 MENDED = (1265, 3643, 6682, 8588, 10140, 11355, 14894, 501717, 505547)

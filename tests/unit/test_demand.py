@@ -29,13 +29,13 @@ def test_a_question_is_repeated_only_when_it_has_doubled() -> None:
     assert demand.asks(Q, 1, 1, 0, key=6) == [Ask(A, Q, 1, 6)]
 
 
-def test_it_is_repeated_as_well_when_what_is_first_is_more_urgent_by_a_second() -> None:
+def test_it_is_repeated_as_well_when_what_is_first_is_more_urgent_by_half_a_level() -> None:
     """As a task on demand is, which comes while others have been asked for."""
     demand = serving(A)
-    assert demand.asks(Q, 9, 9, 0, key=5_000) == [Ask(A, Q, 9, 5_000)]
-    assert demand.asks(Q, 10, 10, 0, key=4_001) == []
-    assert demand.asks(Q, 10, 10, 0, key=4_000) == [Ask(A, Q, 10, 4_000)]
-    assert demand.asks(Q, 10, 10, 0, key=3_001) == [], "told a moment ago"
+    assert demand.asks(Q, 9, 9, 0, key=99_000) == [Ask(A, Q, 9, 99_000)]
+    assert demand.asks(Q, 10, 10, 0, key=67_001) == []
+    assert demand.asks(Q, 10, 10, 0, key=67_000) == [Ask(A, Q, 10, 67_000)]
+    assert demand.asks(Q, 10, 10, 0, key=35_001) == [], "told a moment ago"
 
 
 def test_a_question_is_taken_back_when_nothing_is_due_any_more() -> None:

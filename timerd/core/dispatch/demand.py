@@ -11,15 +11,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from timerd.core.taken import QueueKey
+from timerd.model.task import PRIORITY_MS
 
 # A grant takes a few milliseconds to come.
 AHEAD_MS = 10
 FAR_AHEAD_MS = 50
 # More is asked when that has come.
 MAX_ASKED = 1_000
-# By so much the order key of the first task is less than what the home was told. That of a task on demand falls as it
-# waits.
-URGENT_MS = 1_000
+# By so much the order key of the first task is less than what the home was told: by half a level of priority. That of a
+# task on demand falls as it waits.
+URGENT_MS = PRIORITY_MS // 2
 
 
 class Ask(NamedTuple):
