@@ -39,7 +39,10 @@ class Hold:
 
     def ends_s(self) -> float:
         """When their attempts are over."""
-        return min(self.batch.attempt_ends_s, self.batch.deadline_s(self.start, self.stop))
+        batch = self.batch
+        if not batch.deadlines_ms:
+            return batch.attempt_ends_s
+        return min(batch.attempt_ends_s, batch.deadline_s(self.start, self.stop))
 
     def begin(self, heard_s: Callable[[], float]) -> None:
         """Its handler runs."""

@@ -161,18 +161,18 @@ class TimeLimits:
         task = asyncio.current_task()
         assert task is not None
         timeout_s, stall_s = self._spans
-        watched = [hold for hold in holds if hold.batch.stalls_s is not None]
-        if watched:
-            stall_s = min([stall_s, *[each for hold in holds for each in hold.stalls_s()]])
         begun_s, ends_s = monotonic(), _ends_s(holds)
         call = TimedCall(holds, task, begun_s, timeout_s, stall_s, ends_s, self._look)
-        if watched:
+        if holds[0].batch.stalls_s is not None or (len(holds) > 1 and _may_stall(holds)):
+            stall_s = call.stall_s = min([stall_s, *[each for hold in holds for each in hold.stalls_s()]])
             for hold in holds:
                 hold.begin(call.heard_s)
         self._calls.add(call)
         CURRENT_CALL.set(call)
-        if (end_s := min(begun_s + min(timeout_s, stall_s), ends_s)) < self._timer_s:
-            self._set_timer(end_s)
+        # A chain of comparisons: `min` takes longer than all else here.
+        timer_s = self._timer_s
+        if ends_s < timer_s or begun_s + timeout_s < timer_s or begun_s + stall_s < timer_s:
+            self._set_timer(min(begun_s + min(timeout_s, stall_s), ends_s))
         return call
 
     def end(self, call: TimedCall) -> None:
@@ -237,6 +237,10 @@ class TimeLimits:
     def _end_process(self, process: Endable) -> None:
         process.terminate()
         asyncio.get_running_loop().call_later(_KILL_S, process.kill)
+
+
+def _may_stall(holds: list[Hold]) -> bool:
+    return any(hold.batch.stalls_s is not None for hold in holds)
 
 
 def _ends_s(holds: list[Hold]) -> float:
