@@ -24,7 +24,7 @@ TOLD = 20
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("judged", "seeds"), [(judged_called, 30), (judged_called_cluster, 20)])
+@pytest.mark.parametrize(("judged", "seeds"), [(judged_called, 15), (judged_called_cluster, 10)])
 def test_each_caller_is_told_the_end_that_stands(judged: Callable[[int], Verdict], seeds: int) -> None:
     hits = Counter[str]()
     for seed in range(seeds):

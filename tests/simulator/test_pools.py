@@ -20,7 +20,7 @@ DELIVERED = 100
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize(("judged", "seeds"), [(judged_pooled, 30), (judged_pooled_cluster, 20)])
+@pytest.mark.parametrize(("judged", "seeds"), [(judged_pooled, 15), (judged_pooled_cluster, 10)])
 def test_no_worker_has_more_in_hand_than_slots_and_nothing_is_left_behind(
     judged: Callable[[int], Verdict], seeds: int
 ) -> None:
