@@ -62,6 +62,42 @@ async def test_it_is_heard_of_the_end_without_a_look(client: Client, monkeypatch
             assert (await call(client, request_of("sums", 60_000, f"call {n}"))).has_ended
 
 
+@pytest.mark.usefixtures("worker")
+async def test_what_the_first_attempt_has_returned_is_told_without_reading_it(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read(*_: object) -> object:
+        raise AssertionError("It is known from the ack.")
+
+    for verb in ("get", "kept_result"):
+        monkeypatch.setattr(server.node.engine, verb, read)
+    assert (await call(client, request_of("sums", 20_000))).result.value == b"6"
+
+
+async def test_a_later_attempt_is_told_with_what_the_one_before_has_failed_of(server: Server, client: Client) -> None:
+    """And one that returns nothing has no result."""
+    worker = server.worker()
+
+    @worker.on("sums")
+    async def second(delivery: Delivery) -> str | None:
+        if delivery.attempt == 1:
+            raise ValueError("no luck")
+        return None if delivery.payload == b"nothing" else "6"
+
+    request = request_of("sums", 60_000)
+    request.template.retry.initial_backoff.FromMilliseconds(10)
+    nothing = request_of("sums", 60_000, "nothing")
+    nothing.CopyFrom(pb.CallRequest(request_id="nothing", payload=b"nothing", template=request.template))
+    nothing.timeout.FromMilliseconds(60_000)
+    async with server.working(worker):
+        asked = [asyncio.create_task(call(client, each)) for each in (request, nothing)]
+        await until_waiting(server, 2)
+        await server.advance(seconds=5)
+        one, other = await asyncio.gather(*asked)
+    assert (one.state, one.result.value, "no luck" in one.last_error) == (TASK_STATE_ACKED, b"6", True)
+    assert (other.state, other.HasField("result"), "no luck" in other.last_error) == (TASK_STATE_ACKED, False, True)
+
+
 async def test_a_call_that_is_open_after_its_time_names_its_task(server: Server, client: Client) -> None:
     """It waits on by a wait, or by the same call again, for another time as well: there is one task."""
     reply = await call(client, request_of("sums", 1))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 
 import pytest
 
+from timerd.core.dispatch import Settlement
+from timerd.core.taken import AckedRows, Ended
 from timerd.model.errors import Overloaded, StoreUnavailable, Unavailable
-from timerd.model.identity import TaskId
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.settle import Outcome
 from timerd.services.calls import task_ends
 from timerd.services.calls.task_ends import TaskEnds
 from timerd.services.engine.verbs import State, TaskView
 
 TASK = TaskId(0, 0, 0, 0, b"p" * 12, 1, b"m" * 8)
+HERE = Partition(TIME_SCOPE, 0, 0)
 
 
 def view(state: State) -> TaskView:
@@ -110,3 +116,50 @@ async def test_what_was_heard_before_the_first_look_is_not_waited_for() -> None:
         async with asyncio.timeout(30):
             assert (await ends.until_over(wait, look, 600.0, may_be_over=False)).state is State.ACKED
     assert looks == 1
+
+
+def acked(version: int, *, side_by_side: bool) -> Settlement:
+    """An ack of the attempt, alone or of rows that were sent together."""
+    if side_by_side:
+        return Settlement(acked=[AckedRows(HERE, [0, 0], [b"other" * 3 + b".", TASK.digest], [0, version])])
+    return Settlement(ended=[Ended(HERE, RowKey(0, TASK.digest, version), Outcome.ACKED)])
+
+
+@pytest.mark.parametrize("side_by_side", [True, False])
+async def test_what_a_first_attempt_was_acknowledged_with_is_known_without_a_look(side_by_side: bool) -> None:
+    ends = TaskEnds()
+    with ends.noted(TASK.digest) as wait:
+        ends.kept(TASK.digest, b"six")
+        ends.kept(TASK.digest, b"said again")
+        ends.settled(acked(0, side_by_side=side_by_side))
+        assert await ends.result_of_new(wait, 60.0) == b"six"
+
+
+@pytest.mark.parametrize("side_by_side", [True, False])
+async def test_of_a_later_attempt_somebody_has_to_look_what_was_before(side_by_side: bool) -> None:
+    """The first one was taken for lost once its result was kept."""
+    ends = TaskEnds()
+    with ends.noted(TASK.digest) as wait:
+        ends.kept(TASK.digest, b"six")
+        ends.settled(acked(1, side_by_side=side_by_side))
+        assert await ends.result_of_new(wait, 60.0) is None
+
+
+async def test_beside_other_instances_somebody_always_looks() -> None:
+    """They may have kept another result of the same attempt before."""
+
+    class Others:
+        is_asked = False
+
+        def ask(self, _: bytes) -> None:
+            return None
+
+        def tell(self, _: Iterable[bytes]) -> None:
+            """They hear nothing."""
+
+    ends = TaskEnds()
+    ends.share_with(Others())
+    with ends.noted(TASK.digest) as wait:
+        ends.kept(TASK.digest, b"six")
+        ends.settled(acked(0, side_by_side=False))
+        assert await ends.result_of_new(wait, 60.0) is None

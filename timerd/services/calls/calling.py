@@ -76,9 +76,12 @@ class AnsweredCalls:
 
     async def _ended(self, namespace: str, stored: StoredTasks, wait: NotedWait, timeout_s: float) -> wire.CallResponse:
         task, may_be_over = stored.task_ids[0], stored.may_be_repeat
-        look = partial(self._verbs.get, namespace, task)
+        look, until_s = partial(self._verbs.get, namespace, task), perf_counter() + timeout_s
+        if not may_be_over and (kept := await self._ends.result_of_new(wait, timeout_s)) is not None:
+            return _reply(task, State.ACKED, task_wire.Result.FromString(kept))
+        left_s = max(0.0, until_s - perf_counter())
         try:
-            view = await self._ends.until_over(wait, look, timeout_s, may_be_over=may_be_over)
+            view = await self._ends.until_over(wait, look, left_s, may_be_over=may_be_over)
             result = await self._results.of(view)
         except TimerdError as error:
             log.info("of %s nobody can say yet whether it has ended: %s", task, error)

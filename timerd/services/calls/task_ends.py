@@ -18,6 +18,7 @@ from typing import Protocol
 from timerd.core.dispatch import Settlement
 from timerd.model.errors import Overloaded, StoreUnavailable, Unavailable
 from timerd.model.identity import TaskId
+from timerd.model.settle import Outcome
 from timerd.services.engine.verbs import ENDED, State, TaskView
 
 # Callers that wait at one instance.
@@ -62,20 +63,23 @@ class NoEndsElsewhere:
         """There is nobody to tell."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class NotedWait:
-    """Of one caller. `asked`: the other instances have been, or do not answer."""
+    """Of one caller. `asked`: the other instances have been, or do not answer. `result`: what its first attempt was
+    acknowledged with here, which is kept; `is_acked`: the task has ended with that attempt."""
 
     digest: bytes
     asked: asyncio.Future[None] | None
     heard: asyncio.Event = field(default_factory=asyncio.Event)
+    result: bytes | None = None
+    is_acked: bool = False
 
 
 class TaskEnds:
     """Of one instance."""
 
     def __init__(self) -> None:
-        self._waits: defaultdict[bytes, set[asyncio.Event]] = defaultdict(set)
+        self._waits: defaultdict[bytes, set[NotedWait]] = defaultdict(set)
         self._count = 0
         self._is_stopped = False
         self._others: EndsElsewhere = NoEndsElsewhere()
@@ -142,13 +146,13 @@ class TaskEnds:
                 retry_after_ms=1_000,
             )
         wait = NotedWait(digest, self._others.ask(digest))
-        self._waits[digest].add(wait.heard)
+        self._waits[digest].add(wait)
         self._count += 1
         try:
             yield wait
         finally:
             self._count -= 1
-            self._waits[digest].discard(wait.heard)
+            self._waits[digest].discard(wait)
             if not self._waits[digest]:
                 del self._waits[digest]
 
@@ -156,10 +160,36 @@ class TaskEnds:
         if self._is_stopped:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
 
+    async def result_of_new(self, wait: NotedWait, timeout_s: float) -> bytes | None:
+        """Of a task that is new since it was noted: with what its first attempt has ended it. None: that was not heard
+        soon, or is not all, so somebody has to look. Where there are other instances they may keep a result as well,
+        and the first one stands."""
+        if not isinstance(self._others, NoEndsElsewhere):
+            return None
+        with suppress(TimeoutError):
+            await asyncio.wait_for(wait.heard.wait(), min(FIRST_LOOK_S, timeout_s))
+        return wait.result if wait.is_acked else None
+
+    def kept(self, digest: bytes, result: bytes) -> None:
+        """The first attempt of the task was acknowledged with this, which is durable."""
+        for wait in self._waits.get(digest, ()):
+            wait.result = wait.result or result
+
     def settled(self, settlement: Settlement) -> None:
         """It is durable. What goes on after a failure has ended where it was cancelled."""
+        if self._waits:
+            self._note_acks(settlement)
         if self._waits or self._others.is_asked:
             self.told([*chain(settlement.ended_digests(), (failed.key.digest for failed in settlement.again))])
+
+    def _note_acks(self, settlement: Settlement) -> None:
+        """Of first attempts. Few wait, and much may end."""
+        waited = self._waits.keys()
+        acked = [rows.each() for rows in settlement.acked if not waited.isdisjoint(rows.digests)]
+        for _, key, outcome in chain(settlement.ended, *acked):
+            if key.digest in self._waits and key.version == 0 and outcome is Outcome.ACKED:
+                for wait in self._waits[key.digest]:
+                    wait.is_acked = True
 
     def told(self, digests: Iterable[bytes]) -> None:
         """They have ended, or may have."""
@@ -173,8 +203,8 @@ class TaskEnds:
         if not self._waits:
             return
         for digest in digests:
-            for heard in self._waits.get(digest, ()):
-                heard.set()
+            for wait in self._waits.get(digest, ()):
+                wait.heard.set()
 
     def stop(self) -> None:
         """The server is going away: callers that wait are told so."""
