@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from timerd.client import FailedPrecondition, NotFound, TaskState
@@ -90,6 +92,32 @@ async def test_while_an_instance_does_not_know_a_span_no_task_has_one(monkeypatc
         assert refused.value.reason == "OLDER_RELEASE"
         await client.schedule("mails", b"x", delay=60)
         assert (await client.get(before.id)).state is TaskState.PENDING
+
+
+async def test_while_an_instance_does_not_know_tasks_on_demand_there_are_calls_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would name the same message otherwise, so a repeat through it would be another task. What is made of a call is
+    named by what the caller has sent."""
+    async with Cluster("a") as cluster:
+        client = cluster.client("a")
+        with monkeypatch.context() as older:
+            older.setattr(codec, "CAPABILITIES", codec.CAPABILITIES - {codec.ON_DEMAND})
+            await cluster.add("old")
+        await cluster.advance(seconds=5)
+        with pytest.raises(FailedPrecondition, match=r"knows on_demand: old is of an older release") as refused:
+            await client.schedule("mails", b"x", delay=60, expire_after=60, on_demand=True)
+        assert refused.value.reason == "OLDER_RELEASE"
+        worker = cluster.worker("a")
+
+        @worker.on("sums")
+        async def answers(_: Delivery) -> bytes:
+            return b"6"
+
+        await worker.start()
+        calling = asyncio.create_task(client.call("sums", b"x", timeout=60))
+        await cluster.advance(seconds=5)
+        assert await calling == b"6"
 
 
 async def test_while_an_instance_does_not_know_places_no_cycle_has_any(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -298,10 +298,19 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="urgent-ever-after",
+        guarantee="G9",
+        file="timerd/core/dispatch/demand.py",
+        old="abs(key - asked.key) >= URGENT_MS",
+        new="key <= asked.key - URGENT_MS",
+        breaks="after a task on demand what waits in line elsewhere passes all others",
+        tests=("tests/unit/test_demand.py::test_and_when_it_is_less_urgent_again",),
+    ),
+    Mutant(
         name="urgent-unasked",
         guarantee="G9",
         file="timerd/core/dispatch/demand.py",
-        old=" or key <= asked.key - URGENT_MS",
+        old=" or abs(key - asked.key) >= URGENT_MS",
         new="",
         breaks="a home that was asked for what waits in line never hears of a task on demand elsewhere",
         tests=(

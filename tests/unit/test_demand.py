@@ -38,6 +38,14 @@ def test_it_is_repeated_as_well_when_what_is_first_is_more_urgent_by_half_a_leve
     assert demand.asks(Q, 10, 10, 0, key=35_001) == [], "told a moment ago"
 
 
+def test_and_when_it_is_less_urgent_again() -> None:
+    """Else all that waits in line here would count as on demand."""
+    demand = serving(A)
+    assert demand.asks(Q, 9, 9, 0, key=0) == [Ask(A, Q, 9, 0)]
+    assert demand.asks(Q, 8, 8, 0, key=31_999) == []
+    assert demand.asks(Q, 8, 8, 0, key=32_000) == [Ask(A, Q, 8, 32_000)]
+
+
 def test_a_question_is_taken_back_when_nothing_is_due_any_more() -> None:
     demand = serving(A)
     demand.asks(Q, 2, 2, 0, key=5)

@@ -62,11 +62,13 @@ LENDS_KEYS = "lent_keys"
 DRAWS_KEYS = "drawn_keys"
 # Of an instance that lends and borrows the share of a limit key as a limit of it.
 SHARES_KEYS = "shared_keys"
+# Of an instance that knows tasks on demand, and names their message as the others do.
+ON_DEMAND = "on_demand"
 # What this release understands, as `needs` and the instances' own rows name it.
 CAPABILITIES = frozenset(
     {KEEPS_FIELDS, REGULATES, EXPIRES_AFTER, PROGRESS, PLACES, KEEPS_RESULTS}
     | {ORDERING_KEY, LENDS, STALLS, DRAWS, TELLS_ENDS, ON_END, ADAPTS, KEYED_LIMITS, KEY_SHARDS, LENDS_KEYS}
-    | {DRAWS_KEYS, SHARES_KEYS}
+    | {DRAWS_KEYS, SHARES_KEYS, ON_DEMAND}
 )
 
 

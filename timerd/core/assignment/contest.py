@@ -27,7 +27,7 @@ class Choice(NamedTuple):
 
 
 class Contest:
-    """One round of it. An order key is that of protocol section 6: position - 64,000 x priority."""
+    """One round of it. An order key is that of core/urgency.py, as of now."""
 
     def __init__(self, pools: Pools) -> None:
         self._pools = pools

@@ -1,7 +1,7 @@
-"""The score of a task that waits for a slot, as a key that never changes.
+"""The score of a task that waits in line for a slot, as a key that never changes.
 
-The score is 1024 p + 16 age + 500 / slots, age in seconds. All scores grow alike, so the order among tasks does not
-change while they wait: the least key is the greatest score.
+The score is 1024 p + 16 age + 500 / slots, age in seconds. Such scores grow alike, so the order among these tasks does
+not change while they wait: the least key is the greatest score. Those on demand are in core/urgency.py.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A home is asked a moment before the tasks are due, so that the credit is here in time, and for what is due a little
 later as well, so that a stream of tasks is not one question each. A question stands until the home has granted as much
-or it is taken back; it is repeated only when it has doubled, or when what is first is more urgent by far than what was
-first when it was asked. Credit for which nothing is due goes back.
+or it is taken back; it is repeated only when it has doubled, or when what is first is more or less urgent by far than
+was said. Credit for which nothing is due goes back.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ AHEAD_MS = 10
 FAR_AHEAD_MS = 50
 # More is asked when that has come.
 MAX_ASKED = 1_000
-# By so much the order key of the first task is less than what the home was told: by half a level of priority. That of a
-# task on demand falls as it waits.
+# So far the order key of the first task is from what the home was told: by half a level of priority. That of a task on
+# demand falls as it waits.
 URGENT_MS = PRIORITY_MS // 2
 
 
@@ -92,4 +92,4 @@ class Demand:
 
 def _is_news(asked: _Question, tasks: int, key: int) -> bool:
     """To a home that was asked before."""
-    return not asked.tasks or tasks >= 2 * asked.tasks or key <= asked.key - URGENT_MS
+    return not asked.tasks or tasks >= 2 * asked.tasks or abs(key - asked.key) >= URGENT_MS

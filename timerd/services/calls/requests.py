@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from timerd.core.protocol import Conflict
 from timerd.core.taken import QueueKey
-from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, ON_END, STALLS
+from timerd.model.codec import EXPIRES_AFTER, KEEPS_RESULTS, ON_DEMAND, ON_END, STALLS
 from timerd.model.errors import Invalid, NotStored, Precondition
 from timerd.model.identity import message_prefix
 from timerd.model.ordering import ordered_extra
@@ -182,6 +182,7 @@ def _needed(template: Template) -> tuple[str, ...]:
         (template.keep_result_ms, KEEPS_RESULTS),
         (template.stall_timeout_ms, STALLS),
         (template.on_end, ON_END),
+        (template.on_demand, ON_DEMAND),
     )
     return tuple(capability for given, capability in asks if given)
 

@@ -146,7 +146,8 @@ def _on_demand(wire: task_wire.TaskTemplate) -> bool:
     if wire.on_demand and not 0 < _span_after(wire, "expire_after") <= MAX_ON_DEMAND_MS:
         raise Invalid(
             "A task on demand goes before those that wait in line, so it may be worth something for 10 minutes at "
-            f"most: give an expire_after of up to {MAX_ON_DEMAND_MS // 1000} s, or leave on_demand out.",
+            f"most: give an expire_after (a call: a timeout) of up to {MAX_ON_DEMAND_MS // 1000} s, or leave on_demand "
+            "out.",
             "on_demand",
         )
     return wire.on_demand

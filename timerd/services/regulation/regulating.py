@@ -32,6 +32,7 @@ from timerd.model.codec import (
     KEY_SHARDS,
     LENDS,
     LENDS_KEYS,
+    ON_DEMAND,
     ON_END,
     PLACES,
     REGULATES,
@@ -65,6 +66,7 @@ _UNDERSTANDING = {
     KEEPS_RESULTS: "knows keep_result",
     STALLS: "knows stall_timeout",
     ON_END: "knows on_end",
+    ON_DEMAND: "knows on_demand",
     ADAPTS: "knows adaptive limits",
 }
 

@@ -82,8 +82,9 @@ class Asking:
             most = MAX_ASKED + self._machine.wanted(queue)
             near = self._firing.due_rows(queue, now_ms + AHEAD_MS, most)
             far = self._firing.due_rows(queue, now_ms + FAR_AHEAD_MS, most)
+        # What waits for a limit key has no order key: it goes by when it may be sent, as in `PoolRound`.
         key = self._firing.head_key(queue, now_ms + AHEAD_MS) if near else None
-        for ask in self._demand.asks(queue, near, far, self._machine.wanted(queue), key or 0):
+        for ask in self._demand.asks(queue, near, far, self._machine.wanted(queue), now_ms if key is None else key):
             self._homes[ask.home].ask(ask)
         if not far:
             self._give_back(queue)
