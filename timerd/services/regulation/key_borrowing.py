@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from functools import partial
 
 from timerd.core.regulation import HomeRegister, KeysGrant, KeysStated, LentKeys, LimitedKey
 from timerd.peer.v1 import regulation_peer_pb2 as pb
@@ -19,6 +18,7 @@ from timerd.services.holding.driving import Performs
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
 from timerd.services.regulation.borrowing import MOST_HOPS, MOST_WAIT_S, STORE_ERRORS
+from timerd.services.regulation.coalesced_calls import CoalescedCalls
 from timerd.services.regulation.keepers import HomeKeepers, Keepers
 from timerd.services.regulation.key_wire import keys_in, keys_message, keys_reply_in, keys_reply_message
 from timerd.services.regulation.limit_peers import LimitPeers
@@ -47,14 +47,12 @@ class KeyBorrowing:
         self.keepers: HomeKeepers = Keepers(HomeRegister(lent), membership, runner, boot_ms, self._ask_state)
         # As they were named last: (name, token).
         self._known: dict[int, tuple[str, int]] = {}
-        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._calls = CoalescedCalls(self._borrow, "borrowing")
         self._keeping: asyncio.Task[None] | None = None
-        # Something was wanted while a call was under way, which may not have said it.
-        self._again: set[int] = set()
 
     def begin(self) -> None:
         self._membership.on_lapse(self._lapse)
-        self.lent.on_want(self._call)
+        self.lent.on_want(self._calls.want)
 
     async def step(self) -> None:
         """What is due now."""
@@ -62,8 +60,8 @@ class KeyBorrowing:
             self._keeping = begin(surely(self.keepers.step()), "borrowing")
         for home in self.lent.in_use(self._boot_ms()):
             if home not in self._calls:
-                self._call(home)
-        await asyncio.wait([self._keeping, *self._calls.values()], timeout=MOST_WAIT_S)
+                self._calls.want(home)
+        await asyncio.wait([self._keeping, *self._calls.tasks()], timeout=MOST_WAIT_S)
 
     async def leave(self) -> None:
         """Nothing is sent any more: what is free goes back, and others keep what this one has kept."""
@@ -102,20 +100,6 @@ class KeyBorrowing:
         if said is not None:
             self._known[home] = keeper, token
         return said
-
-    def _call(self, home: int) -> None:
-        """One at a time; what is wanted meanwhile is asked for with the next one."""
-        if home in self._calls:
-            self._again.add(home)
-            return
-        task = self._calls[home] = begin(self._borrow(home), "borrowing")
-        task.add_done_callback(partial(self._called, home))
-
-    def _called(self, home: int, task: asyncio.Task[None]) -> None:
-        self._calls.pop(home, None)
-        if home in self._again and not task.cancelled():
-            self._again.discard(home)
-            self._call(home)
 
     async def _borrow(self, home: int) -> None:
         try:
