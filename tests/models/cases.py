@@ -54,6 +54,8 @@ HOLDS = [
     "limits",
     "limits LIMIT=2",
     "limits CAPONLY LEAK",
+    "cuts",
+    "cuts BOTH",
     "keyed NBREAK=0",
     "keyed NCRASH=0",
     "keyed NLEAVE=0",
@@ -157,6 +159,10 @@ BROKEN = [
     )),
     *(f"limits {rule}" for rule in ("VACUITY1", "VACUITY2", "LEAK", *BREAKS_THE_LIMIT)),
     *(f"limits CAPONLY {rule}" for rule in BREAKS_THE_LIMIT),
+    *(f"cuts {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "ONEPLACE", "PLACEAFTER", "KEEPSLAST", "BOTH POPALL", "NEWCOMES",
+        "OPENCOMES", "OVERCOMES", "ALLCOMES", "HINTCOMES", "METANDLEFT", "ASKSMEMORY", "MARKBLIND",
+    )),
     *(f"keyed {rule}" for rule in ("VACUITY1", "VACUITY2", "ASKEDONCE")),
     *(f"keyed CAPONLY {rule}" for rule in BREAKS_THE_KEY),
     *(f"rates {rule}" for rule in (
@@ -204,6 +210,7 @@ QUICK = (
     "outbox NOSEAL",
     "outbox NOTIME",
     "limits NOREPORT",
+    "cuts ONEPLACE",
     "keyed CAPONLY FEWFIRST",
     "rates FULLBURST",
     "order EARLYNEXT",
