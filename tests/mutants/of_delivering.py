@@ -156,7 +156,7 @@ MUTANTS = (
         name="reload-meets-what-is-in-hand",
         guarantee="G5",
         file="timerd/core/partition/rows_in_hand.py",
-        old="is_plain = not (self.open.copies or self.moves.rows or self.open.has_behind(queue, *place))",
+        old="is_plain = not (self.open.copies or self.moves.rows or self.open.has_any(reload))",
         new="is_plain = True",
         breaks="what is with a worker when its queue is brought in again is delivered once more",
         tests=("tests/unit/test_reload.py::test_what_ends_behind_the_cut_before_its_page_comes_is_not_sent_again",),
@@ -259,7 +259,7 @@ MUTANTS = (
     Mutant(
         name="priority-ignored",
         guarantee="G9",
-        file="timerd/core/due_queue/due_queue.py",
+        file="timerd/core/due_queue/segments.py",
         old="keys = np.concatenate([s.urgency.order(r, now_ms) for r, s in zip(ready, due, strict=True)])",
         new="keys = np.concatenate(ready)",
         breaks="which tasks of a bucket come first goes by their instant alone",

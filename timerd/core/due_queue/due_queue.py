@@ -1,4 +1,4 @@
-"""The waiting rows of one partition: immutable runs, cut into segments per queue and priority.
+"""The waiting rows of one partition: immutable runs, cut into segments per queue and urgency.
 
 A run is a row group sorted by (queue, urgency, position); a segment is the stretch of one queue and urgency in it,
 with a cursor. The next task of a queue is the least of its segment heads by their order keys (core/urgency.py) among
@@ -7,6 +7,7 @@ partition that is filled one task at a time ends with a few large runs. No Pytho
 
 The loop that fires does all of this, so no step may take many milliseconds, however much waits: merges are bounded,
 what several runs have next is gathered as it comes near, and a cut shortens runs at once but copies them one by one.
+A cut of limit keys looks at each row of them: it goes on run by run, and until then what was cut is passed over.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -22,9 +23,20 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.due_queue.heads import Heads
-from timerd.core.due_queue.lean_run import LeanRun, Run, flagged, lean, part_of, positions_of, run_bytes, ties_at
-from timerd.core.due_queue.runs import by_position, joined, taken
-from timerd.core.due_queue.segments import Heap, Segment, live_head, nth, pop_next
+from timerd.core.due_queue.key_places import KeyPlaces, is_kept, sampled
+from timerd.core.due_queue.lean_run import (
+    LeanRun,
+    Run,
+    column_of,
+    flagged,
+    lean,
+    part_of,
+    positions_of,
+    run_bytes,
+    ties_at,
+)
+from timerd.core.due_queue.runs import joined, split, taken
+from timerd.core.due_queue.segments import Heap, Segment, first_of, live_head, pop_next, shares_of
 from timerd.core.due_queue.standing import standing
 from timerd.core.due_queue.tie_order import RowsAt, tie_of
 from timerd.core.due_queue.waiting_bytes import waiting_bytes
@@ -51,6 +63,8 @@ PREPARED_RUNS = 96
 # Few runs that give so many rows each are not gathered: to move these would cost as much as the runs do, and where new
 # runs come all the time it would be done again for each take.
 SHARE_ROWS = 128
+# So many are cut by keys at once, 0.2 to 0.4 ms each.
+CUT_RUNS = 4
 # About so many rows say where a share of them ends.
 SAMPLE_ROWS = 8_192
 
@@ -63,6 +77,9 @@ class QueueLane:
     tiers: dict[tuple[Urgency, int], list[Segment]] = field(default_factory=dict)
     rows: int = 0
     size_bytes: int = 0
+    # Where its limit keys are being cut, and the runs that have still to be.
+    places: KeyPlaces = field(default_factory=dict)
+    uncut: deque[Segment] = field(default_factory=deque)
 
 
 class DueQueue:
@@ -109,6 +126,10 @@ class DueQueue:
             self._heads.at(queue, until_ms)
             self._touched.add(queue)
 
+    def held(self, queue: QueueKey) -> list[RowGroup]:
+        """What was put there by `hold` and is there still."""
+        return [each.rest() for of, each in self._held if of == queue and each.cursor < each.end]
+
     def end_holds(self, until_ms: int) -> None:
         """Rows that are held, and whose positions are not after that instant, may be taken."""
         for queue, held in self._held:
@@ -119,24 +140,25 @@ class DueQueue:
                 heapq.heapify(heap)
 
     def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> RowGroup | None:
-        """Up to `limit` rows with position <= now and order key <= `upto`, in order; they are no longer here."""
+        """Up to `limit` rows with position <= now and order key <= `upto`, in order; they are no longer here. There may
+        be fewer though more are due, or none, where the queue is being cut."""
         lane = self._lanes.get(queue)
         due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
         if lane is None or not due:
             return None
         # Nothing is looked at in vain where there are more runs than could give so many rows.
-        shares = _shares(due, limit, now_ms, upto) if limit >= len(due) * SHARE_ROWS else []
+        shares = shares_of(due, limit, now_ms, upto) if limit >= len(due) * SHARE_ROWS else []
         if len(due) > 1 and sum(shares) < len(due) * SHARE_ROWS:
             self._gather_front(lane, due, now_ms + FRONT_MS, limit)
             due = self._pop_due(lane, limit, now_ms)
             shares = []
-        shares = shares or _shares(due, limit, now_ms, upto)
+        shares = shares or shares_of(due, limit, now_ms, upto)
         parts = [s.next(n) for s, n in zip(due, shares, strict=True) if n]
         for segment, n in zip(due, shares, strict=True):
             self._advance(lane, segment, n)
         if not lane.rows:
             del self._lanes[queue]
-        return taken(parts, now_ms) if parts else None
+        return _kept(taken(parts, now_ms), lane.places) if parts else None
 
     def prepare(self, queue: QueueKey, until_ms: int) -> bool:
         """Gathers what a take until then would have to: in a moment in which nothing is due it holds nobody up. Whether
@@ -216,6 +238,40 @@ class DueQueue:
             del self._lanes[queue]
         return rows - lane.rows
 
+    def cut_keys(self, queue: QueueKey, places: KeyPlaces) -> None:
+        """As `cut`, of limit keys at the places of these; rows of ordering keys stay. It goes on with `cut_on`."""
+        lane = self._lanes.get(queue)
+        if lane is not None:
+            lane.places = places
+            lane.uncut.extend(_live(lane))
+            self.cut_on(queue)
+
+    def cut_on(self, queue: QueueKey, runs: int = 0) -> bool:
+        """Cuts some more runs of the queue, or so many, where it is being cut. Whether there are more."""
+        lane = self._lanes.get(queue)
+        if lane is None or not lane.uncut:
+            return False
+        for _ in range(min(runs or CUT_RUNS, len(lane.uncut))):
+            segment = lane.uncut.popleft()
+            kept = is_kept(segment.run, slice(segment.cursor, segment.end), lane.places)
+            if not kept.all():
+                self._leave_behind(lane, segment, kept)
+        self._raise_heads(lane)
+        if not lane.uncut:
+            lane.places = {}
+        if not lane.rows:
+            del self._lanes[queue]
+        return bool(lane.uncut)
+
+    def is_being_cut(self, queue: QueueKey) -> bool:
+        lane = self._lanes.get(queue)
+        return lane is not None and bool(lane.uncut)
+
+    def sample(self, queue: QueueKey, step: int) -> list[RowGroup]:
+        """About one of `step` rows."""
+        lane = self._lanes.get(queue)
+        return [s.run.select(sampled(s.cursor, s.end, step)) for s in (_live(lane) if lane else ())]
+
     def pull_at(self, wanted: RowsAt, until_ms: int) -> list[RowGroup]:
         """Takes out those of the wanted rows that are due: each group is of one queue, in order of firing."""
         pulled: list[RowGroup] = []
@@ -230,7 +286,12 @@ class DueQueue:
         return pulled
 
     def tidy(self) -> bool:
-        """Copies one run that was shortened, so that the rest of it is let go; whether there are more."""
+        """Copies one run that was shortened, so that the rest of it is let go; whether there are more. A queue that is
+        being cut goes first."""
+        uncut = next((queue for queue, lane in self._lanes.items() if lane.uncut), None)
+        if uncut is not None:
+            self.cut_on(uncut)
+            return True
         while self._loose:
             segment = self._loose.popleft()
             if segment.cursor < segment.end:
@@ -287,6 +348,8 @@ class DueQueue:
         at_ms = max(segment.head_ms, not_before_ms)
         heapq.heappush(lane.heaps.setdefault(urgency, []), (at_ms, next(self._order), segment))
         self._count(lane, len(run), size_bytes)
+        if lane.uncut:
+            lane.uncut.append(segment)
         return segment
 
     def _tier(self, lane: QueueLane, segment: Segment) -> None:
@@ -312,7 +375,7 @@ class DueQueue:
             runs = [s for s in due if s.urgency == urgency]
             if len(runs) > 1 and not self._held:
                 runs += pop_next(lane.heaps[urgency], until_ms, FRONT_RUNS - len(runs))
-            counts = _first_of(runs, until_ms, most) if len(runs) > 1 else [0]
+            counts = first_of(runs, until_ms, most) if len(runs) > 1 else [0]
             parts = [s.next(n) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
                 self._advance(lane, segment, n)
@@ -347,17 +410,27 @@ class DueQueue:
         is_wanted = wanted.ties_among(ties_at(segment.run, near))
         if is_wanted.any():
             yield segment.run.select(near[is_wanted])
-            self._leave_out(lane, segment, near[is_wanted])
+            which = near[is_wanted]
+            self._leave_out(lane, segment, which, segment.size_bytes * len(which) // (segment.end - segment.cursor))
 
-    def _leave_out(self, lane: QueueLane, segment: Segment, which: npt.NDArray[np.intp]) -> None:
+    def _leave_out(self, lane: QueueLane, segment: Segment, which: npt.NDArray[np.intp], freed: int) -> None:
         """What is left of the run keeps its columns' arena until `tidy`, where that is most of it."""
         kept = np.delete(np.arange(segment.cursor, segment.end), which - segment.cursor)
-        freed = segment.size_bytes * len(which) // (segment.end - segment.cursor) if len(kept) else segment.size_bytes
+        freed = freed if len(kept) else segment.size_bytes
         self._count(lane, -len(which), -freed)
         if len(kept) * 2 < len(segment.run):
             self._loose.append(segment)
         segment.run = part_of(segment.run, kept) if len(kept) else empty_group()
         segment.cursor, segment.end, segment.size_bytes = 0, len(kept), segment.size_bytes - freed
+
+    def _leave_behind(self, lane: QueueLane, segment: Segment, kept: npt.NDArray[np.bool_]) -> None:
+        """Keys differ in the length of their payloads."""
+        rows = slice(segment.cursor, segment.end)
+        lengths = column_of(segment.run, "length", rows).astype(np.int64)
+        left_bytes, kept_bytes = int(lengths.sum()), int(lengths[kept].sum())
+        even_bytes = (segment.size_bytes - left_bytes) * int(np.count_nonzero(kept)) // len(kept)
+        which = np.flatnonzero(~kept) + segment.cursor
+        self._leave_out(lane, segment, which, segment.size_bytes - kept_bytes - even_bytes)
 
     def _raise_heads(self, lane: QueueLane) -> None:
         """Where the first rows of runs have left."""
@@ -398,27 +471,6 @@ class DueQueue:
         self.size_bytes += size_bytes
 
 
-def split(rows: RowGroup) -> Iterator[tuple[QueueKey, Urgency, RowGroup]]:
-    """Parts of one queue and urgency, each sorted by position. Most groups have one."""
-    if not len(rows):
-        return
-    places = [(QueueKey(t.namespace, t.queue), Urgency.of(t)) for t in rows.templates]
-    if len(set(places)) == 1:
-        yield (*places[0], by_position(rows))
-        return
-    numbers = {place: n for n, place in enumerate(dict.fromkeys(places))}
-    kinds = np.array([numbers[p] for p in places])[rows.columns["template"]]
-    for (queue, urgency), number in numbers.items():
-        part = np.flatnonzero(kinds == number)
-        if len(part):
-            yield queue, urgency, by_position(rows.select(part))
-
-
-def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
-    """What is the queue's, sorted by position, of one urgency each."""
-    return (part for rows in groups for found, _, part in split(rows) if found == queue)
-
-
 def _is_final(rows: int, size_bytes: int) -> bool:
     """Whether a run is merged with nothing any more."""
     return rows >= LARGEST_MERGE_ROWS or size_bytes >= LARGEST_MERGE_BYTES
@@ -436,37 +488,9 @@ def _front_rows(due: list[Segment]) -> int:
     return min(FRONT_ROWS, FRONT_BYTES * rows // max(1, sum(s.size_bytes for s in due)))
 
 
-def _first_of(runs: list[Segment], until_ms: int, most: int) -> list[int]:
-    """How many rows of each are among the first `most` of all."""
-    share = -(-2 * most // len(runs))
-    heads = [s.upcoming(until_ms, share) for s in runs]
-    last_ms = nth(heads, most)
-    # What was cut short before that is looked at again: its rest would lie beside the new run, to be gathered anew with
-    # each that comes between.
-    for at, (segment, head) in enumerate(zip(runs, heads, strict=True)):
-        if len(head) == share and head[-1] < last_ms:
-            heads[at] = segment.upcoming(min(until_ms, last_ms), most)
-    last_ms = nth(heads, most)
-    counts = [int(np.searchsorted(head, last_ms)) for head in heads]
-    # Rows of equal position come in any order, and may be many.
-    room = most - sum(counts)
-    for at, head in enumerate(heads):
-        more = min(room, int(np.searchsorted(head, last_ms, side="right")) - counts[at])
-        counts[at] += more
-        room -= more
-    return counts
+def _kept(rows: RowGroup, places: KeyPlaces) -> RowGroup:
+    return rows.select(np.flatnonzero(is_kept(rows, slice(0, len(rows)), places))) if places else rows
 
 
 def _live(lane: QueueLane) -> list[Segment]:
     return [entry[2] for heap in lane.heaps.values() for entry in heap if entry[2].cursor < entry[2].end]
-
-
-def _shares(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]:
-    """How many rows of each segment are among the first `limit` due ones."""
-    ready = [s.due(min(now_ms, s.urgency.last_ms(upto, now_ms)), limit) for s in due]
-    if len(due) == 1:
-        return [len(ready[0])]
-    keys = np.concatenate([s.urgency.order(r, now_ms) for r, s in zip(ready, due, strict=True)])
-    owners = np.repeat(np.arange(len(due)), [len(r) for r in ready])
-    first = owners[np.argsort(keys, kind="stable")[:limit]]
-    return [int(n) for n in np.bincount(first, minlength=len(due))]

@@ -84,6 +84,11 @@ def positions_of(run: Run) -> Positions:
     return positions
 
 
+def column_of(run: Run, name: str, rows: slice) -> Columns:
+    """Of these rows, without all of their columns."""
+    return run.columns[name][rows] if isinstance(run, RowGroup) else run.column(name, rows)
+
+
 def flagged(run: Run, rows: slice, flag: int) -> RowGroup:
     """Of these rows those that have the flag; mostly no row of a run differs in that."""
     if isinstance(run, LeanRun) and "flags" not in (run.own.dtype.names or ()):

@@ -6,9 +6,12 @@ the tables of all runs that it was ever made of.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 
-from timerd.core.urgency import orders
+from timerd.core.taken import QueueKey
+from timerd.core.urgency import Urgency, orders
 from timerd.model.rows import RowGroup, concat
 
 # Templates and extras that are looked through in the time that it takes to leave them out.
@@ -40,6 +43,27 @@ def by_position(rows: RowGroup) -> RowGroup:
     if bool(np.all(positions[1:] >= positions[:-1])):
         return rows
     return rows.select(np.argsort(positions, kind="stable"))
+
+
+def split(rows: RowGroup) -> Iterator[tuple[QueueKey, Urgency, RowGroup]]:
+    """Parts of one queue and urgency, each sorted by position. Most groups have one."""
+    if not len(rows):
+        return
+    places = [(QueueKey(t.namespace, t.queue), Urgency.of(t)) for t in rows.templates]
+    if len(set(places)) == 1:
+        yield (*places[0], by_position(rows))
+        return
+    numbers = {place: n for n, place in enumerate(dict.fromkeys(places))}
+    kinds = np.array([numbers[p] for p in places])[rows.columns["template"]]
+    for (queue, urgency), number in numbers.items():
+        part = np.flatnonzero(kinds == number)
+        if len(part):
+            yield queue, urgency, by_position(rows.select(part))
+
+
+def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
+    """What is the queue's, sorted by position, of one urgency each."""
+    return (part for rows in groups for found, _, part in split(rows) if found == queue)
 
 
 def _lean(rows: RowGroup) -> RowGroup:

@@ -83,7 +83,39 @@ def live_head(heap: Heap) -> int | None:
     return heap[0][0] if heap else None
 
 
-def nth(heads: list[Positions], number: int) -> int:
+def _nth(heads: list[Positions], number: int) -> int:
     """The position of the row that comes so late among all of these, the first is 1; LAST where they are fewer."""
     positions = np.concatenate(heads)
     return int(np.partition(positions, number - 1)[number - 1]) if len(positions) >= number else LAST
+
+
+def first_of(runs: list[Segment], until_ms: int, most: int) -> list[int]:
+    """How many rows of each are among the first `most` of all."""
+    share = -(-2 * most // len(runs))
+    heads = [s.upcoming(until_ms, share) for s in runs]
+    last_ms = _nth(heads, most)
+    # What was cut short before that is looked at again: its rest would lie beside the new run, to be gathered anew with
+    # each that comes between.
+    for at, (segment, head) in enumerate(zip(runs, heads, strict=True)):
+        if len(head) == share and head[-1] < last_ms:
+            heads[at] = segment.upcoming(min(until_ms, last_ms), most)
+    last_ms = _nth(heads, most)
+    counts = [int(np.searchsorted(head, last_ms)) for head in heads]
+    # Rows of equal position come in any order, and may be many.
+    room = most - sum(counts)
+    for at, head in enumerate(heads):
+        more = min(room, int(np.searchsorted(head, last_ms, side="right")) - counts[at])
+        counts[at] += more
+        room -= more
+    return counts
+
+
+def shares_of(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]:
+    """How many rows of each segment are among the first `limit` due ones."""
+    ready = [s.due(min(now_ms, s.urgency.last_ms(upto, now_ms)), limit) for s in due]
+    if len(due) == 1:
+        return [len(ready[0])]
+    keys = np.concatenate([s.urgency.order(r, now_ms) for r, s in zip(ready, due, strict=True)])
+    owners = np.repeat(np.arange(len(due)), [len(r) for r in ready])
+    first = owners[np.argsort(keys, kind="stable")[:limit]]
+    return [int(n) for n in np.bincount(first, minlength=len(due))]

@@ -2,7 +2,7 @@
 earliest deadline first, in the queues that ask for it."""
 
 from timerd.core.fairness.deadlines import DeadlineTurn, Pick
-from timerd.core.fairness.keyed_rows import KeyedRows
+from timerd.core.fairness.keyed_rows import KeyedRows, RowChoice, keys_of
 from timerd.core.fairness.limit_keys import KeyLimits, KeyRoom, KeyTurn, LimitKeys
 
-__all__ = ["DeadlineTurn", "KeyLimits", "KeyRoom", "KeyTurn", "KeyedRows", "LimitKeys", "Pick"]
+__all__ = ["DeadlineTurn", "KeyLimits", "KeyRoom", "KeyTurn", "KeyedRows", "LimitKeys", "Pick", "RowChoice", "keys_of"]

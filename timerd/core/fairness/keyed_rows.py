@@ -6,13 +6,14 @@ is cancelled meanwhile ends then.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.due_queue import rows_left
+from timerd.core.due_queue import rows_left, sampled
 from timerd.core.fairness.limit_keys import LimitKeys
 from timerd.core.fairness.lines import FiledChunk, FiledNumbers
 from timerd.core.taken import QueueKey
@@ -37,6 +38,8 @@ class KeyedRows:
         self._chunks: dict[FiledChunk, None] = {}
         self.rows = 0
         self.size_bytes = 0.0
+        # How many of each limit key.
+        self.counts: defaultdict[QueueKey, Counter[str]] = defaultdict(Counter)
 
     def file(self, queue: QueueKey, rows: RowGroup, size_bytes: int) -> None:
         """Due rows of the queue wait for their turn."""
@@ -44,6 +47,7 @@ class KeyedRows:
         self._chunks[chunk] = None
         self.rows += len(rows)
         self.size_bytes += size_bytes
+        self.counts[queue].update(keys_of(rows))
         self.limit_keys.add(chunk)
 
     def queues(self) -> set[QueueKey]:
@@ -60,6 +64,11 @@ class KeyedRows:
 
     def bytes_of(self, queue: QueueKey) -> int:
         return int(sum(chunk.count * chunk.row_bytes for chunk in self._chunks if chunk.queue == queue))
+
+    def sample(self, queue: QueueKey, step: int) -> list[RowGroup]:
+        """About one of `step` rows of the queue."""
+        found = ((chunk.rows, chunk.numbers()) for chunk in self._chunks if chunk.queue == queue)
+        return [rows.select(numbers[sampled(0, len(numbers), step)]) for rows, numbers in found]
 
     def groups(self) -> list[RowGroup]:
         """All that waits here."""
@@ -103,11 +112,13 @@ class KeyedRows:
         for chunk in list(self._chunks):
             self._part(chunk, _all, lambda _: None)
 
-    def lose(self, chunk: FiledChunk, rows: int) -> None:
-        self.rows -= rows
-        self.size_bytes -= rows * chunk.row_bytes
-        if not chunk.count:
-            del self._chunks[chunk]
+    def lose(self, chunk: FiledChunk, row: int) -> None:
+        counts, limit_key = self.counts[chunk.queue], chunk.limit_key(row)
+        if counts[limit_key] == 1:
+            del counts[limit_key]
+        else:
+            counts[limit_key] -= 1
+        self._less(chunk, 1)
 
     def give_back(self, chunk: FiledChunk) -> None:
         self._part(chunk, _all, self._release)
@@ -121,12 +132,35 @@ class KeyedRows:
         numbers = numbers[which(chunk.rows.select(numbers))]
         if not len(numbers):
             return
-        for row in numbers.tolist():
-            chunk.left[row] = 0
+        np.frombuffer(chunk.left, np.uint8)[numbers] = 0
         chunk.count -= len(numbers)
-        self.lose(chunk, len(numbers))
-        to(chunk.rows.select(numbers))
-        self.limit_keys.lose(chunk.queue, [chunk.limit_key(row) for row in numbers.tolist()])
+        rows = chunk.rows.select(numbers)
+        limit_keys = keys_of(rows)
+        self._lose(chunk, limit_keys)
+        to(rows)
+        self.limit_keys.lose(chunk.queue, limit_keys)
+
+    def _lose(self, chunk: FiledChunk, limit_keys: Counter[str]) -> None:
+        counts = self.counts[chunk.queue]
+        counts.subtract(limit_keys)
+        for limit_key in [key for key in limit_keys if not counts[key]]:
+            del counts[limit_key]
+        self._less(chunk, limit_keys.total())
+
+    def _less(self, chunk: FiledChunk, rows: int) -> None:
+        self.rows -= rows
+        self.size_bytes -= rows * chunk.row_bytes
+        if not chunk.count:
+            del self._chunks[chunk]
+
+
+def keys_of(rows: RowGroup) -> Counter[str]:
+    """How many rows of each limit key."""
+    found: Counter[str] = Counter()
+    for kind, count in enumerate(np.bincount(rows.columns["template"]).tolist()):
+        if count:
+            found[rows.templates[kind].limit_key] += count
+    return found
 
 
 def _all(rows: RowGroup) -> npt.NDArray[np.bool_]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -139,13 +139,13 @@ class LimitKeys:
         for limit_key, run in runs_of(chunk).items():
             turns.line(limit_key).file(run)
 
-    def lose(self, queue: QueueKey, limit_keys: Sequence[str]) -> None:
-        """A row of each wait here no more, and were not picked."""
+    def lose(self, queue: QueueKey, limit_keys: Counter[str]) -> None:
+        """So many rows of each wait here no more, and were not picked."""
         if (by_deadline := self._by_deadline.get(queue)) is not None:
-            by_deadline.lose(len(limit_keys))
+            by_deadline.lose(limit_keys.total())
             return
         turns = self._turns[queue]
-        for limit_key, rows in Counter(limit_keys).items():
+        for limit_key, rows in limit_keys.items():
             turns.lines[limit_key].rows -= rows
         turns.drop_empty()
 

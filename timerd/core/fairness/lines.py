@@ -29,8 +29,8 @@ class FiledHome(Protocol):
 
     partition: Partition
 
-    def lose(self, chunk: FiledChunk, rows: int) -> None:
-        """So many of the chunk wait there no more."""
+    def lose(self, chunk: FiledChunk, row: int) -> None:
+        """That row of the chunk waits there no more."""
         ...
 
     def give_back(self, chunk: FiledChunk) -> None:
@@ -68,7 +68,7 @@ class FiledChunk:
     def remove(self, row: int) -> None:
         self.left[row] = 0
         self.count -= 1
-        self.home.lose(self, 1)
+        self.home.lose(self, row)
 
 
 @dataclass(slots=True, eq=False)

@@ -45,9 +45,11 @@ class Memory:
         return own_bytes + free if free > 0 else max(SMALLEST_SHARE_BYTES, (free + own_bytes) // 2)
 
     def wants_more(self, queue: QueueKey, own_bytes: int, position_ms: int) -> bool:
-        """Of a queue that was cut there: whether most of what it had is gone. Not while it is brought in again from an
-        earlier bucket, which is sent first: what came would wait in memory until then, however much it is."""
-        if own_bytes > self.share_bytes(queue, own_bytes) // 4:
-            return False
+        """Of a queue that was cut there: whether most of what it had is gone, and it may be brought in again."""
+        return own_bytes <= self.share_bytes(queue, own_bytes) // 4 and self.may_reload(queue, position_ms)
+
+    def may_reload(self, queue: QueueKey, position_ms: int) -> bool:
+        """Not while the queue is brought in again from an earlier bucket, which is sent first: what came would wait in
+        memory until then, however much it is."""
         bucket_ms = bucket_of(position_ms)
-        return all(r.queue != queue or bucket_of(r.place[0]) >= bucket_ms for r in self.reloads)
+        return all(r.queue != queue or bucket_of(r.first_ms) >= bucket_ms for r in self.reloads)

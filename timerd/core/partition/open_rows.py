@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
-from timerd.core.due_queue import before
 from timerd.core.partition.copies import Copies
+from timerd.core.partition.reload import Reload
 from timerd.core.taken import AckedRows, QueueKey, Taken
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import RowGroup
@@ -64,10 +64,10 @@ class OpenRows:
     def keys(self) -> KeysView[bytes]:
         return self._slots.keys()
 
-    def has_behind(self, queue: QueueKey, position_ms: int, tie: int) -> bool:
-        """Whether one of the queue, or of what was sent with it, is at or after (position, tie)."""
-        near = (batch.taken.rows for batch in self._batches.values() if batch.latest_ms >= position_ms)
-        return not all(bool(before(rows, position_ms, tie).all()) for rows in near if _is_of(queue, rows))
+    def has_any(self, reload: Reload) -> bool:
+        """Whether one that the reload brings, or that was sent with it, is open."""
+        near = (batch.taken.rows for batch in self._batches.values() if batch.latest_ms >= reload.first_ms)
+        return not all(bool(reload.leaves(rows).all()) for rows in near if _is_of(reload.queue, rows))
 
     def get(self, digest: bytes) -> tuple[OpenBatch, int] | None:
         slot = self._slots.get(digest)

@@ -6,17 +6,20 @@ bring again.
 
 What is written meanwhile is taken in at once where it is another queue's: the reload may last as long as its queue
 takes to leave. Of its own it could not be said whether a row comes with the reload or not; the next sweep finds it.
+Where keys are reloaded it can be said: rows of other keys, and those before the places of these, come as ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
-from timerd.core.due_queue import behind, by_position, each_of
+from timerd.core.due_queue import CutPlace, KeyPlaces, before, before_own, behind, by_position, each_of
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.rows import FLAG_ORDERED, RowGroup, concat
@@ -25,16 +28,32 @@ MoveAnswer = TypeVar("MoveAnswer")
 
 
 class Reload(NamedTuple):
-    """`place`: (position, tie) from which on its rows come. `is_plain`: when it began none of them was in hand."""
+    """`place`: from which on its rows come, of all keys, and `keys`: of these. `is_plain`: when it began none of them
+    was in hand."""
 
     queue: QueueKey
-    place: tuple[int, int]
+    place: CutPlace
     is_plain: bool
+    keys: KeyPlaces = MappingProxyType({})
+
+    @property
+    def first_ms(self) -> int:
+        """Position from which on its rows come."""
+        return min([self.place[0], *(own.place[0] for own in self.keys.values())])
+
+    def leaves(self, rows: RowGroup) -> npt.NDArray[np.bool_]:
+        """(n,): which rows of the queue it does not bring."""
+        left = before(rows, *self.place)
+        return left & before_own(rows, slice(0, len(rows)), self.keys) if self.keys else left
+
+    def brought(self, rows: RowGroup) -> RowGroup:
+        """Of rows of the queue, which are sorted."""
+        return rows.select(np.flatnonzero(~self.leaves(rows))) if self.keys else behind(rows, *self.place)
 
 
 def one_run(reload: Reload, groups: Iterable[RowGroup]) -> RowGroup:
     """What the reload brings of them. As one run: what waits in many is put together again and again."""
-    parts = [behind(part, *reload.place) for part in each_of(reload.queue, groups)]
+    parts = [reload.brought(part) for part in each_of(reload.queue, groups)]
     return by_position(concat([part for part in parts if len(part)]))
 
 
@@ -48,15 +67,16 @@ def put_together(reload: Reload, groups: Sequence[RowGroup], cursor: int) -> Seq
 
 
 def beside(reload: Reload | None, rows: RowGroup) -> RowGroup:
-    """Those that are no matter of the reload: of other queues, or of ordering keys, which are never left in the
-    store."""
+    """Those that are no matter of the reload: of other queues, of ordering keys, which are never left in the store, or
+    of limit keys that it does not bring."""
     if reload is None:
         return rows
     own = [QueueKey(t.namespace, t.queue) == reload.queue for t in rows.templates]
     if not any(own):
         return rows
     is_own, is_ordered = np.array(own)[rows.columns["template"]], rows.columns["flags"] & FLAG_ORDERED != 0
-    return rows.select(np.flatnonzero(~is_own | is_ordered))
+    is_left = reload.leaves(rows) if reload.keys else False
+    return rows.select(np.flatnonzero(~is_own | is_ordered | is_left))
 
 
 def answers_beside(

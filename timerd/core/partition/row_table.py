@@ -344,7 +344,7 @@ class RowTable:
 
     def tidy(self) -> bool:
         """Makes room, one run at a time. Returns whether there is more to do."""
-        return self._rows.waiting.tidy()
+        return self._rows.tidy()
 
     def take(
         self,
@@ -718,8 +718,8 @@ class RowTable:
     def rests(self) -> bool:
         """Whether no row is here, nor on its way from here to the store."""
         rows = self._rows
-        has_rows = rows.waiting.rows or rows.keyed.rows or rows.ordered or rows.open or rows.moves.rows or rows.left.cut
-        return self.is_idle and not (has_rows or self.reload)
+        has_rows = rows.waiting.rows or rows.keyed.rows or rows.ordered or rows.open or rows.moves.rows
+        return self.is_idle and not (has_rows or rows.left.queues() or self.reload)
 
     # -- marks ----------------------------------------------------------------------------------------------------
 

@@ -7,12 +7,22 @@ Which of these holds what of a row is drawn in docs/understand/row-states.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from timerd.core.due_queue import DueQueue, before, split
-from timerd.core.fairness import KeyedRows
+from timerd.core.due_queue import (
+    MOST_KEYS,
+    NOWHERE,
+    SAMPLE_ROWS,
+    CutPlace,
+    DueQueue,
+    before,
+    cuts_of,
+    is_kept,
+    split,
+)
+from timerd.core.fairness import KeyedRows, RowChoice, keys_of
 from timerd.core.gates import Gate
 from timerd.core.ordering import OrderedRows
 from timerd.core.partition.copies import CopyGate
@@ -102,19 +112,35 @@ class RowsInHand:
             self.hint(fresh, source)
 
     def thin_queue(self) -> QueueKey | None:
-        """A queue that was cut, and most of what it had in memory is gone."""
-        cut = ((queue, self.lane_bytes(queue), place[0]) for queue, place in self.left.cut.items())
-        return next((each[0] for each in cut if self._memory.wants_more(*each)), None)
+        """A queue that was cut, and most of what it had in memory is gone, or of one of its limit keys."""
+        return next(filter(self._is_thin, self.left.queues()), None)
+
+    def _is_thin(self, queue: QueueKey) -> bool:
+        first_ms = self.left.first_ms(queue)
+        if self._memory.wants_more(queue, self.lane_bytes(queue), first_ms):
+            return True
+        return bool(self._dry(queue)) and self._memory.may_reload(queue, first_ms)
+
+    def _dry(self, queue: QueueKey) -> Collection[str]:
+        """Limit keys of which the queue has little left, where they were cut at places of their own."""
+        if queue not in self.left.keys:
+            return ()
+        counts = self.keyed.counts[queue]
+        for held in self.waiting.held(queue):
+            counts = counts + keys_of(held)
+        return self.left.dry(queue, self.waiting.next_ms(queue), counts)
 
     def begin_reload(self, queue: QueueKey) -> int:
         """The queue's rows at or after the returned position are read from the store again."""
-        place = self.left.cut.pop(queue)
-        is_plain = not (self.open.copies or self.moves.rows or self.open.has_behind(queue, *place))
-        self.left.reload = Reload(queue, place, is_plain)
+        is_thin = self._memory.wants_more(queue, self.lane_bytes(queue), self.left.first_ms(queue))
+        self.waiting.cut_on(queue, LAST)
+        reload = self.left.taken_out(queue, () if is_thin else self._dry(queue))
+        is_plain = not (self.open.copies or self.moves.rows or self.open.has_any(reload))
+        self.left.reload = reload._replace(is_plain=is_plain)
         self._memory.reloads.append(self.left.reload)
         if is_plain:
             self._settled.set_apart()
-        return place[0]
+        return reload.first_ms
 
     def end_reload(self) -> None:
         self._memory.reloads = [each for each in self._memory.reloads if each is not self.left.reload]
@@ -127,6 +153,12 @@ class RowsInHand:
         self._count()
         return is_prepared
 
+    def tidy(self) -> bool:
+        """Makes room, a run or a few at a time; whether there is more to do."""
+        has_more = self.waiting.tidy()
+        self._count()
+        return has_more
+
     def gates(self, *repeats: Gate) -> tuple[Gate, ...]:
         """Those of the partition's own rows, in their order; `repeats` know what has ended."""
         outcomes = OutcomeGate(self.outcomes, self.moves, self.pending)
@@ -137,7 +169,7 @@ class RowsInHand:
         """Due rows, in order, which no longer wait: they are to be judged."""
         rows = self.waiting.take(queue, limit, until_ms, upto)
         self._count()
-        return rows
+        return rows if rows is not None and len(rows) else None
 
     def pull_early(self, until_ms: int) -> list[RowGroup]:
         """As `pull`, of those due rows of which something was said before, each group of one queue. What waits for its
@@ -167,12 +199,12 @@ class RowsInHand:
         """Due rows of a queue that has limit keys wait for the turn of these. Whether there may be more."""
         lane_bytes = self.waiting.lane_bytes(queue)
         rows = self.waiting.take(queue, limit, until_ms)
-        if rows is not None:
+        if rows is not None and len(rows):
             # What is left of a lean run may take more than all of it did.
             self.keyed.file(queue, rows, max(0, lane_bytes - self.waiting.lane_bytes(queue)))
         self.keyed.tidy()
         self._count()
-        return rows is not None and len(rows) == limit
+        return rows is not None and (len(rows) == limit or self.waiting.is_being_cut(queue))
 
     def lane_bytes(self, queue: QueueKey) -> int:
         """What rows of the queue take that wait, filed or not."""
@@ -319,10 +351,7 @@ class RowsInHand:
             if self.outcomes:
                 self.ordered.said_over([key for key in ordered.keys() if self.pending(key) is not None])
             self._count()
-        cut = self.left.cut.get(queue)
-        if cut is not None:
-            rows = rows.select(np.flatnonzero(before(rows, *cut)))
-        rows = self._set_apart(rows)
+        rows = self._set_apart(self.left.kept(queue, rows))
         if not len(rows):
             return
         self.waiting.add(rows, for_now=self.left.reload is not None)
@@ -331,23 +360,44 @@ class RowsInHand:
 
     def _withhold(self, queue: QueueKey) -> None:
         """One row is kept whatever its size, so that the queue goes on."""
+        if self.waiting.cut_on(queue):
+            self._count()
+            return
         lane_bytes = self.lane_bytes(queue)
         share = self._memory.share_bytes(queue, lane_bytes)
-        if lane_bytes <= share or self.waiting.lane_rows(queue) == 1:
+        if lane_bytes <= share:
             return
-        filed_bytes = lane_bytes - self.waiting.lane_bytes(queue)
-        place = self.waiting.lowest(queue, max(0, share * 3 // 4 - filed_bytes))
-        self.waiting.cut(queue, *place)
-        self.keyed.leave_in_store(queue, lambda rows: ~before(rows, *place))
-        self._give_cut(queue, *place)
-        self.left.cut[queue] = min(place, self.left.cut.get(queue, place))
+        if self._memory.limit_keys.has_turns(queue):
+            self._cut_keys(queue, share * 3 / 4 / lane_bytes)
+        elif self.waiting.lane_rows(queue) > 1:
+            filed_bytes = lane_bytes - self.waiting.lane_bytes(queue)
+            self._cut(queue, self.waiting.lowest(queue, max(0, share * 3 // 4 - filed_bytes)))
         self._count()
 
-    def _give_cut(self, queue: QueueKey, position_ms: int, tie: int) -> None:
-        """What is next of its key is not left in the store."""
+    def _cut(self, queue: QueueKey, place: CutPlace) -> None:
+        self.waiting.cut(queue, *place)
+        self.left.leave(queue, place)
+        self._were_cut(queue, lambda rows: ~before(rows, *place))
+
+    def _cut_keys(self, queue: QueueKey, share: float) -> None:
+        """The longest keys first; all, where that is not enough."""
+        step = -(-(self.waiting.lane_rows(queue) + self.keyed.counts[queue].total()) // SAMPLE_ROWS)
+        parts = [*self.waiting.sample(queue, step), *self.keyed.sample(queue, step)]
+        others = len(self.left.keys.get(queue, ()))
+        places, place = cuts_of(parts, step, share, max(0, MOST_KEYS - others))
+        if places:
+            self.waiting.cut_keys(queue, places)
+            self.left.leave_of_keys(queue, places)
+            self.keyed.leave_in_store(queue, lambda rows: ~is_kept(rows, slice(0, len(rows)), places))
+        if place != NOWHERE:
+            self._cut(queue, place)
+
+    def _were_cut(self, queue: QueueKey, which: RowChoice) -> None:
+        """These rows of the queue. What is next of its key is not left in the store."""
+        self.keyed.leave_in_store(queue, which)
         for filed in self.ordered.given():
             row = filed.rows.one(filed.row)
-            if filed.line.queue == queue and not before(row, position_ms, tie)[0]:
+            if filed.line.queue == queue and which(row)[0]:
                 self._give(row, filed.until_ms)
 
     def _give(self, rows: RowGroup, until_ms: int) -> None:
@@ -380,9 +430,7 @@ class RowsInHand:
         plain, ordered = parted(row)
         self.ordered.file(ordered)
         for queue, _, part in split(plain):
-            cut = self.left.cut.get(queue)
-            if cut is None or bool(before(part, *cut)[0]):
-                self.waiting.add(part)
+            self.waiting.add(self.left.kept(queue, part))
 
     def _release_all(self, rows: RowGroup) -> None:
         """Rows that were filed by their limit keys wait with the others."""

@@ -6,7 +6,7 @@ left to the store has to be let go.
 What comes back while its queue is sent is put into the order of all that waits, and each run that waits beside the
 others costs every take. So it comes no faster than it leaves. Where it leaves slowly it is not held up: what is due
 first, or has the highest priority, may be the last that the store brings. Nor is it where another queue waits to be
-brought in again, for that is one queue at a time.
+brought in again, for that is one queue at a time. Nor where limit keys come back: others may have much in memory.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ async def make_room(machine: PartitionMachine) -> None:
 
 async def keep_pace(machine: PartitionMachine) -> None:
     """While a queue is sent fast, more of it is brought back only when little is left."""
-    queue = machine.reload and machine.reload.queue
-    if queue is None or machine.settled_rows > MOST_ENDED:
+    reload = machine.reload
+    if reload is None or reload.keys or machine.settled_rows > MOST_ENDED:
         return
+    queue = reload.queue
     size_bytes = machine.lane_bytes(queue)
     while size_bytes > AHEAD_BYTES and not machine.wants_more:
         await asyncio.sleep(LOOK_S)
