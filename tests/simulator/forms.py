@@ -24,13 +24,14 @@ LONG_DUE_MS = 6_000
 class Form(StrEnum):
     """`QUEUING`: more is due than the worker takes at once. `FLOOR`: rows come in while a mark moves past them.
     `RELOAD`: rows come in while a queue of which memory kept the beginning is brought in again. `EXPIRY`: tasks expire
-    that nobody works, and calls want their key or their end."""
+    that nobody works, and calls want their key or their end. `NARROW`: one limit key has more due than memory holds."""
 
     ANY = "any"
     QUEUING = "queuing"
     FLOOR = "floor"
     RELOAD = "reload"
     EXPIRY = "expiry"
+    NARROW = "narrow"
 
 
 def form_of(seed: int) -> Form:
@@ -47,7 +48,7 @@ def shape(story: Story) -> None:
     """Once chance has made the story."""
     if story.form is Form.ANY:
         return
-    story.is_calm, story.is_stream = story.form is Form.QUEUING, False
+    story.is_calm, story.is_stream = story.form in (Form.QUEUING, Form.NARROW), False
     story.is_tight = story.form is Form.RELOAD
     weather = story.weather
     weather.unavailable = weather.unknown = weather.crash_after_cas = 0.0
@@ -56,7 +57,7 @@ def shape(story: Story) -> None:
     story.settings = replace(story.settings, max_mark_lag_ms=600_000, max_settled=200_000)
     if story.form is Form.EXPIRY:
         weather.delays_ms, weather.slow_ms = (0, 1), {}
-    elif story.form is Form.QUEUING:
+    elif story.form in (Form.QUEUING, Form.NARROW):
         weather.delays_ms, weather.slow_ms = story.random.choice(((0,), (0, 1, 3))), {}
     elif story.form is Form.RELOAD:
         weather.delays_ms, weather.slow_ms = (0, 1), {"scan": story.random.choice((10, 60))}
@@ -69,6 +70,8 @@ def shape(story: Story) -> None:
 async def begin(story: Story) -> None:
     if story.form is Form.QUEUING:
         await _queue_up(story)
+    elif story.form is Form.NARROW:
+        await story.pile_up()
     elif story.form is Form.RELOAD:
         await _write_beside_reloads(story)
     elif story.form is Form.EXPIRY:

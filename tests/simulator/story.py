@@ -429,6 +429,9 @@ class Story:
 
     # -- what happens ---------------------------------------------------------------------------------------------
 
+    async def pile_up(self) -> None:
+        """Of one key more than memory holds: only stories with keys have that."""
+
     async def tell(self) -> None:
         self.loop.leap(self.begin_ms)
         scheduler_module.TICK_S = self.tick_s
