@@ -13,6 +13,8 @@ from timerd.services.work.asking import Asking, at_once
 from timerd.services.work.home_worker import HomeWorker
 from timerd.services.work.link import Link
 
+# Credit that own tasks do not use which are due is looked at so often: they wait for a limit, as others' may.
+HELD_BACK_MS = 50
 LEAVING = pb.RelayRequest(leaving=pb.HomeLeaving())
 
 
@@ -61,10 +63,14 @@ class CreditAllocation:
         if (wake_ms := self._grants.next_wake_ms()) is not None:
             times.append(wake_ms)
         times += self._leaving.values()
-        if any(self._free(queue) for queue in self._grants.wanted()):
-            # Of what was meant for own tasks not all was needed.
-            times.append(now_ms + 1)
+        if spare := [queue for queue in self._grants.wanted() if self._free(queue)]:
+            times.append(now_ms + (HELD_BACK_MS if all(self._is_due(queue, now_ms) for queue in spare) else 1))
         return min(times, default=math.inf)
+
+    def _is_due(self, queue: QueueKey, now_ms: int) -> bool:
+        """Own tasks are, so something else than credit keeps them back. Else not all was needed of what was meant for
+        them."""
+        return self._firing.head_key(queue, now_ms) is not None
 
     def slot_wants(self) -> Iterable[tuple[QueueKey, int, int]]:
         for queue in self._with_slots():
