@@ -45,7 +45,7 @@ def small() -> Iterator[None]:
 
 def brought_in_again(count: int) -> PartitionMachine:
     machine = hot(rows(*(key(n) for n in range(count))))
-    machine._table._rows.left.cut[QUEUE] = (START_MS + 2_000, 0)
+    machine._table._rows.left.leave(QUEUE, (START_MS + 2_000, 0))
     machine._table._rows.begin_reload(QUEUE)
     return machine
 
@@ -90,7 +90,7 @@ async def test_where_much_has_ended_meanwhile_it_comes_as_fast_as_it_can() -> No
 @pytest.mark.usefixtures("small")
 async def test_it_is_not_held_up_where_another_queue_waits_to_be_brought_in() -> None:
     machine = brought_in_again(30)
-    machine._table._rows.left.cut[QueueKey("default", "calls")] = (START_MS + 1_500, 0)
+    machine._table._rows.left.leave(QueueKey("default", "calls"), (START_MS + 1_500, 0))
     assert await looks(machine) == 0
 
 

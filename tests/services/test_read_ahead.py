@@ -127,7 +127,7 @@ async def test_pages_of_a_queue_that_is_brought_in_again_are_larger() -> None:
     library = Library()
     await library.page(FIRST)
     await library.rest()
-    library.machine._table._rows.left.cut[QUEUE] = (START_MS, 0)
+    library.machine._table._rows.left.leave(QUEUE, (START_MS, 0))
     library.machine._table._rows.begin_reload(QUEUE)
     await library.page(replace(FIRST, lo_ms=START_MS + 1))
     await library.rest()
@@ -141,7 +141,7 @@ async def test_a_large_page_of_a_queue_that_is_brought_in_again_comes_in_order_a
     library.machine._table._rows.met.cursor = 2
     assert len((await library.page(FIRST)).groups) == 2
     await library.rest()
-    library.machine._table._rows.left.cut[QUEUE] = (START_MS + 1, 0)
+    library.machine._table._rows.left.leave(QUEUE, (START_MS + 1, 0))
     library.machine._table._rows.begin_reload(QUEUE)
     # It begins where the page read ahead would: that one was read for a sweep, and is left.
     (run,) = (await library.page(replace(FIRST, cursor=1))).groups

@@ -310,7 +310,7 @@ def test_of_earlier_records_the_last_ones_are_remembered() -> None:
 def test_a_copy_that_was_left_in_the_store_is_met_when_its_queue_is_brought_in_again() -> None:
     machine = hot(rows(FIRST))
     assert taken(machine) == [FIRST]
-    machine._table._rows.left.cut[QUEUE] = (SECOND.position_ms, 0)
+    machine._table._rows.left.leave(QUEUE, (SECOND.position_ms, 0))
     machine._table._rows.met._known.add(rows(SECOND))
     machine._table._rows.begin_reload(QUEUE)
     machine.page_read(page(rows(FIRST, SECOND)), NOW_MS)

@@ -15,6 +15,7 @@ from tests.unit.ordering_rig import ordered
 from tests.unit.partition_rig import QUEUE, START_MS, key
 from timerd.core.due_queue import NOWHERE, Cuts, DueQueue, KeyPlace, cuts_of, due_queue, key_places, sampled
 from timerd.core.partition.left_in_store import LeftInStore
+from timerd.core.taken import QueueKey
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Template
 
@@ -70,6 +71,44 @@ def test_so_many_keys_have_places_of_their_own() -> None:
     cuts = cuts_of([rows], 1, 0.4, most_keys=1)
     assert list(cuts.keys) == ["noisy"]
     assert cuts.place != NOWHERE
+
+
+def test_a_key_that_has_a_place_may_always_get_another() -> None:
+    """Else, once all places are given, short keys would be cut with the long ones."""
+    rows = group(Counter({"noisy": 500, **{f"k{n}": 5 for n in range(20)}}))
+    cuts = cuts_of([rows], 1, 0.4, most_keys=0, placed={"noisy"})
+    assert (list(cuts.keys), cuts.place) == (["noisy"], NOWHERE)
+
+
+def test_what_is_cut_after_others_have_left_is_never_worth_more_than_there_is() -> None:
+    """A take frees alike for each row, and the rows that are left are the large ones."""
+    queue, rows = DueQueue(), group(Counter(quiet=4_000, noisy=20))
+    rows.columns["position_ms"] = np.arange(4_020)
+    rows.columns["length"] = [10] * 4_000 + [5_000] * 20
+    rows.payloads = bytes(5_000)
+    queue.add(rows)
+    queue.take(QUEUE, 4_000, 3_999)
+    queue.cut_keys(QUEUE, {"noisy": KeyPlace((4_001, 0), 1, 0, 0)})
+    queue.check()
+    assert (queue.rows, queue.size_bytes > 0) == (1, True)
+
+
+def test_of_queues_that_were_cut_and_of_one_with_keys_that_are_dry_each_is_read_on_in_its_turn() -> None:
+    mails, labels, letters = (QueueKey("default", name) for name in ("mails", "labels", "letters"))
+    left, read = LeftInStore(), list[QueueKey]()
+    left.leave_of_keys(letters, {"acme": KeyPlace((5, 0), 100, 1, 2)})
+    for queue in (mails, labels):
+        left.leave(queue, (5, 0))
+    for _ in range(6):
+        queue = next(iter(left.queues()))
+        dry = ["acme"] if queue == letters else []
+        left.taken_out(queue, dry)
+        read.append(queue)
+        if dry:
+            left.leave_of_keys(queue, {"acme": KeyPlace((9, 0), 100, 1, 2)})
+        else:
+            left.leave(queue, (9, 0))
+    assert read == [letters, mails, labels] * 2
 
 
 def test_rows_that_nothing_tells_apart_are_kept_together() -> None:

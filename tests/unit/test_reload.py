@@ -98,7 +98,7 @@ def test_of_one_instant_what_was_sent_before_the_cut_does_not_stand_behind_it() 
     here = Hand(100)
     keys = [key(n) for n in range(40)]
     here.load(rows(*keys, source=1))
-    here.rows.left.cut[QUEUE] = here.rows.waiting.lowest(QUEUE, here.rows.waiting.size_bytes // 2)
+    here.rows.left.leave(QUEUE, here.rows.waiting.lowest(QUEUE, here.rows.waiting.size_bytes // 2))
     here.rows.waiting.cut(QUEUE, *here.rows.left.cut[QUEUE])
     here.send()
     here.rows.begin_reload(QUEUE)
@@ -178,7 +178,7 @@ def test_what_another_queue_has_in_hand_is_no_matter_of_the_reload() -> None:
 def reloading(source: int) -> PartitionMachine:
     """Its queue kept one row of two, has sent it and is brought in again."""
     machine = hot(rows(key(0, 10), key(1, 20), source=source), cursor=source)
-    machine._table._rows.left.cut[QUEUE] = machine._table._rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
+    machine._table._rows.left.leave(QUEUE, machine._table._rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body")))
     machine._table._rows.waiting.cut(QUEUE, *machine._table._rows.left.cut[QUEUE])
     assert taken(machine) == [key(0, 10)]
     [read] = only(machine.tick(NOW_MS), ReadPage)
@@ -231,7 +231,7 @@ def test_a_retry_of_another_queue_that_ended_meanwhile_is_not_sent_when_it_is_hi
     carried = rows(*(key(n, 900, 1) for n in range(40)), source=1, flags=FLAG_CARRIED)
     carried.templates = [FOR_OTHER]
     machine = hot(rows(key(50, 10), key(51, 20), source=1), carried, cursor=1)
-    machine._table._rows.left.cut[QUEUE] = machine._table._rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
+    machine._table._rows.left.leave(QUEUE, machine._table._rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body")))
     machine._table._rows.waiting.cut(QUEUE, *machine._table._rows.left.cut[QUEUE])
     assert taken(machine) == [key(50, 10)]
     sent = machine.take(OTHER, 100, NOW_MS) if is_open else None

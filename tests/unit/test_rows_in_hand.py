@@ -98,7 +98,8 @@ def test_what_was_left_holds_verified_back_while_it_is_brought_in() -> None:
 def test_others_wait_for_a_reload_until_it_ends_or_the_partition_is_gone(ends: Callable[[RowsInHand], None]) -> None:
     memory = Memory(1 << 30)
     here, elsewhere = RowsInHand(HERE, memory, SettledIndex()), RowsInHand(HERE, memory, SettledIndex())
-    here.left.cut[QUEUE], elsewhere.left.cut[QUEUE] = (START_MS, 0), (START_MS + BUCKET_MS, 0)
+    here.left.leave(QUEUE, (START_MS, 0))
+    elsewhere.left.leave(QUEUE, (START_MS + BUCKET_MS, 0))
     here.begin_reload(QUEUE)
     assert elsewhere.thin_queue() is None
     ends(here)
@@ -207,7 +208,7 @@ def test_a_row_that_is_put_back_behind_the_cut_comes_once_from_the_store() -> No
     here.merge(stored[0])
     here.met.read(1)
     sent = take(here, 10)
-    here.left.cut[QUEUE] = (keys[8].position_ms, 0)
+    here.left.leave(QUEUE, (keys[8].position_ms, 0))
     here.waiting.cut(QUEUE, *here.left.cut[QUEUE])
     assert here.put_back(keys[9])
     assert here.waiting.rows == 0

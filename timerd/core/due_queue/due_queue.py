@@ -92,6 +92,8 @@ class DueQueue:
         self._order = count()
         # Shortened by a cut: what was cut off is still in their columns and arenas.
         self._loose: deque[Segment] = deque()
+        # Those whose limit keys are being cut.
+        self._cutting: dict[QueueKey, None] = {}
         # Pushed at a later instant than their heads, as long as rows of them are left.
         self._held: list[tuple[QueueKey, Segment]] = []
         self.rows = 0
@@ -244,6 +246,7 @@ class DueQueue:
         if lane is not None:
             lane.places = places
             lane.uncut.extend(_live(lane))
+            self._cutting[queue] = None
             self.cut_on(queue)
 
     def cut_on(self, queue: QueueKey, runs: int = 0) -> bool:
@@ -288,9 +291,10 @@ class DueQueue:
     def tidy(self) -> bool:
         """Copies one run that was shortened, so that the rest of it is let go; whether there are more. A queue that is
         being cut goes first."""
-        uncut = next((queue for queue, lane in self._lanes.items() if lane.uncut), None)
-        if uncut is not None:
-            self.cut_on(uncut)
+        if self._cutting:
+            queue = next(iter(self._cutting))
+            if not self.cut_on(queue):
+                del self._cutting[queue]
             return True
         while self._loose:
             segment = self._loose.popleft()
@@ -428,9 +432,9 @@ class DueQueue:
         rows = slice(segment.cursor, segment.end)
         lengths = column_of(segment.run, "length", rows).astype(np.int64)
         left_bytes, kept_bytes = int(lengths.sum()), int(lengths[kept].sum())
-        even_bytes = (segment.size_bytes - left_bytes) * int(np.count_nonzero(kept)) // len(kept)
+        even_bytes = max(0, segment.size_bytes - left_bytes) * int(np.count_nonzero(kept)) // len(kept)
         which = np.flatnonzero(~kept) + segment.cursor
-        self._leave_out(lane, segment, which, segment.size_bytes - kept_bytes - even_bytes)
+        self._leave_out(lane, segment, which, max(0, segment.size_bytes - kept_bytes - even_bytes))
 
     def _raise_heads(self, lane: QueueLane) -> None:
         """Where the first rows of runs have left."""

@@ -6,7 +6,7 @@ Of many rows a sample says which keys are long. Keys that are short are seldom i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -95,14 +95,18 @@ def is_kept(run: Run, rows: slice, places: KeyPlaces) -> npt.NDArray[np.bool_]:
     return kept if kept.all() else kept | (column_of(run, "flags", rows) & FLAG_ORDERED != 0)
 
 
-def cuts_of(parts: Sequence[RowGroup], step: int, share: float, most_keys: int = MOST_KEYS) -> Cuts:
+def cuts_of(
+    parts: Sequence[RowGroup], step: int, share: float, most_keys: int = MOST_KEYS, placed: Container[str] = ()
+) -> Cuts:
     """So that of these rows, each of which stands for `step`, about that share is left: each key has as much as the
-    others, or all it needs. `most_keys` may get a place."""
+    others, or all it needs. `most_keys` may get a place, and those that have one another."""
     sample = _sample_of(parts)
     totals = np.bincount(sample.kinds, sample.sizes, len(sample.names)).astype(np.float64)
     wanted = share * totals.sum()
     level, least = _level(totals, wanted), -(-LEAST_ROWS // step)
-    longest = np.argsort(-totals, kind="stable")[:most_keys]
+    longest = np.argsort(-totals, kind="stable")
+    has_place = np.array([sample.names[kind] in placed for kind in longest.tolist()], np.bool_)
+    longest = longest[has_place | (np.cumsum(~has_place) <= most_keys)]
     places: dict[str, KeyPlace] = {}
     kept = np.ones(len(sample.kinds), np.bool_)
     for kind in longest[totals[longest] > level].tolist():

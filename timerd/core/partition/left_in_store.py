@@ -30,6 +30,8 @@ class LeftInStore:
         self.cut: dict[QueueKey, CutPlace] = {}
         # Those of limit keys that were cut off before that.
         self.keys: dict[QueueKey, dict[str, KeyPlace]] = {}
+        # Both, in the order in which they are read again: what was read last comes last.
+        self._in_turn: dict[QueueKey, None] = {}
         # The queue whose end is being read again.
         self.reload: Reload | None = None
         self.foreign = ForeignRows()
@@ -43,7 +45,7 @@ class LeftInStore:
 
     def queues(self) -> Iterable[QueueKey]:
         """Those that were cut."""
-        return self.cut if not self.keys else {**self.cut, **dict.fromkeys(self.keys, NOWHERE)}
+        return self._in_turn
 
     def first_ms(self, queue: QueueKey) -> int:
         """From which position on rows of a queue are left."""
@@ -87,6 +89,7 @@ class LeftInStore:
         more."""
         # What is cut anew comes last: each queue has its turn.
         keys = self.keys.pop(queue, {})
+        self._in_turn.pop(queue, None)
         place = NOWHERE if dry else self.cut.pop(queue, NOWHERE)
         wanted = {key: own for key, own in keys.items() if key in dry or not dry}
         self._put(queue, {key: own for key, own in keys.items() if key not in wanted})
@@ -97,3 +100,7 @@ class LeftInStore:
             self.keys[queue] = keys
         else:
             self.keys.pop(queue, None)
+        if queue in self.keys or queue in self.cut:
+            self._in_turn.setdefault(queue)
+        else:
+            self._in_turn.pop(queue, None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
+from timerd.core.due_queue import NOWHERE
 from timerd.core.partition.copies import Copies
 from timerd.core.partition.reload import Reload
 from timerd.core.taken import AckedRows, QueueKey, Taken
@@ -67,7 +68,7 @@ class OpenRows:
     def has_any(self, reload: Reload) -> bool:
         """Whether one that the reload brings, or that was sent with it, is open."""
         near = (batch.taken.rows for batch in self._batches.values() if batch.latest_ms >= reload.first_ms)
-        return not all(bool(reload.leaves(rows).all()) for rows in near if _is_of(reload.queue, rows))
+        return not all(bool(reload.leaves(rows).all()) for rows in near if _may_bring(reload, rows))
 
     def get(self, digest: bytes) -> tuple[OpenBatch, int] | None:
         slot = self._slots.get(digest)
@@ -195,6 +196,13 @@ class OpenRows:
         batch.left -= rows
         if not batch.left:
             del self._batches[batch.number]
+
+
+def _may_bring(reload: Reload, rows: RowGroup) -> bool:
+    """Where only limit keys come, most batches have none of them."""
+    if not _is_of(reload.queue, rows):
+        return False
+    return reload.place != NOWHERE or any(t.limit_key in reload.keys for t in rows.templates)
 
 
 def _is_of(queue: QueueKey, rows: RowGroup) -> bool:

@@ -22,6 +22,7 @@ from timerd.core.due_queue import (
     is_kept,
     split,
 )
+from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.fairness import KeyedRows, RowChoice, keys_of
 from timerd.core.gates import Gate
 from timerd.core.ordering import OrderedRows
@@ -116,6 +117,9 @@ class RowsInHand:
         return next(filter(self._is_thin, self.left.queues()), None)
 
     def _is_thin(self, queue: QueueKey) -> bool:
+        """One that is being cut is not: a reload would have to finish that in one step."""
+        if self.waiting.is_being_cut(queue):
+            return False
         first_ms = self.left.first_ms(queue)
         if self._memory.wants_more(queue, self.lane_bytes(queue), first_ms):
             return True
@@ -126,8 +130,10 @@ class RowsInHand:
         if queue not in self.left.keys:
             return ()
         counts = self.keyed.counts[queue]
-        for held in self.waiting.held(queue):
-            counts = counts + keys_of(held)
+        if helds := self.waiting.held(queue):
+            counts = counts.copy()
+            for held in helds:
+                counts.update(keys_of(held))
         return self.left.dry(queue, self.waiting.next_ms(queue), counts)
 
     def begin_reload(self, queue: QueueKey) -> int:
@@ -197,11 +203,12 @@ class RowsInHand:
 
     def file_due(self, queue: QueueKey, limit: int, until_ms: int) -> bool:
         """Due rows of a queue that has limit keys wait for the turn of these. Whether there may be more."""
-        lane_bytes = self.waiting.lane_bytes(queue)
+        lane_bytes, is_cut = self.waiting.lane_bytes(queue), self.waiting.is_being_cut(queue)
         rows = self.waiting.take(queue, limit, until_ms)
         if rows is not None and len(rows):
             # What is left of a lean run may take more than all of it did.
-            self.keyed.file(queue, rows, max(0, lane_bytes - self.waiting.lane_bytes(queue)))
+            size_bytes = max(0, lane_bytes - self.waiting.lane_bytes(queue))
+            self.keyed.file(queue, rows, min(size_bytes, waiting_bytes(rows)) if is_cut else size_bytes)
         self.keyed.tidy()
         self._count()
         return rows is not None and (len(rows) == limit or self.waiting.is_being_cut(queue))
@@ -383,8 +390,8 @@ class RowsInHand:
         """The longest keys first; all, where that is not enough."""
         step = -(-(self.waiting.lane_rows(queue) + self.keyed.counts[queue].total()) // SAMPLE_ROWS)
         parts = [*self.waiting.sample(queue, step), *self.keyed.sample(queue, step)]
-        others = len(self.left.keys.get(queue, ()))
-        places, place = cuts_of(parts, step, share, max(0, MOST_KEYS - others))
+        own = self.left.keys.get(queue, {})
+        places, place = cuts_of(parts, step, share, max(0, MOST_KEYS - len(own)), own)
         if places:
             self.waiting.cut_keys(queue, places)
             self.left.leave_of_keys(queue, places)
