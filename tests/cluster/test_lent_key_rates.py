@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.lending import TTL_S, senders, wait
 from timerd.client import FailedPrecondition, KeyLimit, KeyRules
-from timerd.core.regulation import AHEAD_MS, KeyUse, LimitedKey, LimitLabels, TokenAsk
+from timerd.core.regulation import AHEAD_MS, KeyAsk, KeyUse, LimitedKey, LimitLabels
 from timerd.core.taken import QueueKey
 from timerd.model import codec
 from timerd.model.regulations import Mode
@@ -235,7 +235,7 @@ async def test_who_is_not_sure_of_its_lease_hands_out_nothing_of_a_key() -> None
         kept = cluster.instances[keeper_of(cluster, ACME)]
         assert kept.node.regulating is not None
         assert kept.node.regulating.key_drawing is not None
-        issuer, asks = kept.node.regulating.key_drawing.issuer, {ACME: TokenAsk(1, 0)}
+        issuer, asks = kept.node.regulating.key_drawing.issuer, {ACME: KeyAsk(1, 0)}
         assert (await issuer.drawn(ACME.home, "b", asks)).grants is not None
         kept.member.trust.ttl_ms = 0
         assert (await issuer.drawn(ACME.home, "b", asks)).grants is None

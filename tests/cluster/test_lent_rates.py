@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.lending import TTL_S, keeper, senders, wait
 from timerd.client import FailedPrecondition
-from timerd.core.regulation import AHEAD_MS, LimitLabels, TokenAsk
+from timerd.core.regulation import AHEAD_MS, LimitLabels
 from timerd.model import codec
 from timerd.testing import Cluster
 from timerd.worker import Delivery, Throttled
@@ -218,9 +218,9 @@ async def test_who_is_not_sure_of_its_lease_hands_out_nothing() -> None:
         assert kept.node.regulating is not None
         assert kept.node.regulating.drawing is not None
         issuer, labels = kept.node.regulating.drawing.issuer, LimitLabels("default", "mails", "")
-        assert (await issuer.drawn(labels, "b", TokenAsk(1, 0))).grant is not None
+        assert (await issuer.drawn(labels, "b", 1, 0)).grant is not None
         kept.member.trust.ttl_ms = 0
-        assert (await issuer.drawn(labels, "b", TokenAsk(1, 0))).grant is None
+        assert (await issuer.drawn(labels, "b", 1, 0)).grant is None
 
 
 async def begun_alone(cluster: Cluster) -> None:

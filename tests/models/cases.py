@@ -62,8 +62,6 @@ HOLDS = [
     "keyed NCRASH=0 CAPONLY ASKEDONCE",
     "rates",
     "rates NCHANGE=0 END=5",
-    "rates NBACK=1 NCHANGE=0 END=3",
-    "rates NBACK=1 END=2",
     "order",
     "order NCRASH=0 NFAIL=2 NLEAVE=2",
     "failure",
@@ -169,8 +167,6 @@ BROKEN = [
         "VACUITY1", "VACUITY2", "VACUITY3", "NOAFTER", "NOEND", "ENDHEARD", "BEGINASKED", "FULLBURST", "NOPAUSE",
         "BURST=3 LIFEPAUSE", "GHOST", "FORGETBEGUN", "VACUITY4",
     )),
-    *(f"rates NBACK=1 NCHANGE=0 END=3 {rule}" for rule in ("BACKUSED", "BACKFLAT", "VACUITY5")),
-    "rates NBACK=1 NCHANGE=0 END=2 BACKTWICE",
     *(f"order {rule}" for rule in (
         "VACUITY1", "VACUITY2", "VACUITY3", "ACKFREES", "NOLEASE", "PARTBLIND", "LANEBLIND", "LOADFIRST", "EARLYNEXT",
         "CLOCKORD", "ACCEPTBLIND", "UNKNOWNOK", "RETRYMOVES", "LEAVEEARLY", "LEAVEBLIND", "LATEACCEPT",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_DRAWN = "tests/property/test_drawn_tokens.py"
-
 MUTANTS = (
     Mutant(
         name="rules-not-read-first",
@@ -161,33 +159,6 @@ MUTANTS = (
         new="asked_ms + grant.after_ms + 60 * TOKEN_MS\n",
         breaks="what was handed out long ago starts beside what is handed out now",
         tests=("tests/property/test_drawn_tokens.py::test_what_was_hoarded_lapses_however_late_its_answer_was",),
-    ),
-    Mutant(
-        name="given-back-and-used",
-        guarantee="G20",
-        file="timerd/core/regulation/tokens.py",
-        old="            self._bunches.remove(each)\n",
-        new="            each.number = 0\n",
-        breaks="an instance starts by tokens that it has given back, and so does the one that has drawn them since",
-        tests=(f"{_DRAWN}::test_what_comes_back_is_drawn_again_and_never_more_starts_than_is_promised",),
-    ),
-    Mutant(
-        name="given-back-twice",
-        guarantee="G20",
-        file="timerd/core/regulation/token_keeper.py",
-        old="replace(changed, number=0, tokens=left)",
-        new="replace(changed, tokens=left)",
-        breaks="a message that comes twice gives back what is in use",
-        tests=(f"{_DRAWN}::test_a_bunch_comes_back_once",),
-    ),
-    Mutant(
-        name="nothing-given-back",
-        guarantee="G20",
-        file="timerd/services/regulation/token_issuer.py",
-        old="        books.tokens.give_back(ask.back)\n",
-        new="",
-        breaks="what needs tokens of two low rates starts seldom, for the one lapses while the other is waited for",
-        tests=("tests/simulator/cluster/test_drawn_cluster.py::test_all_together_start_nearly_what_one_server_would",),
     ),
     Mutant(
         name="burst-of-each-keeper",

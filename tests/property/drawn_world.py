@@ -1,5 +1,5 @@
 """Three instances that draw the tokens of one rate, in a world where calls are late or lost, clocks show different
-times, and keepers stand still, die and leave. What they do not use goes back, by messages that may come twice."""
+times, and keepers stand still, die and leave."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from random import Random
 
-from timerd.core.regulation import DrawnTokens, TokenAsk, TokenGrant, TokenKeeper, UnusedTokens
-from timerd.core.regulation.token_keeper import bunch_numbers
+from timerd.core.regulation import DrawnTokens, TokenGrant, TokenKeeper
 from timerd.model.regulations import QueueLimit
 
 NAMES = ("a", "b", "c")
 PROMISE_MS = 1_000
 STEP_MS = 5
 FAULTY = (0.0, 0.001, 0.004)
-# How often another limit holds an instance back, and for how long.
-HELD, HELD_MS = 0.01, 900
 
 
 class Judge:
@@ -39,8 +36,7 @@ class Judge:
 
 @dataclass
 class Instance:
-    """`ahead_ms`: what its clock shows more than another. `due`: how many of its tasks wait. `held_ms`: until then
-    another limit holds them back."""
+    """`ahead_ms`: what its clock shows more than another. `due`: how many of its tasks wait."""
 
     name: str
     ahead_ms: int
@@ -48,7 +44,6 @@ class Instance:
     due: int = 0
     starts: int = 0
     is_calling: bool = False
-    held_ms: int = 0
 
 
 @dataclass
@@ -60,8 +55,7 @@ class Kept:
 
 
 class World:
-    """`late_ms`: how long a message may take. `demand`: how many tasks fall due at each instance in a second. `held`:
-    how often another limit holds one of them back."""
+    """`late_ms`: how long a message may take. `demand`: how many tasks fall due at each instance in a second."""
 
     def __init__(
         self,
@@ -72,20 +66,18 @@ class World:
         keeper: type[TokenKeeper] = TokenKeeper,
         tokens: type[DrawnTokens] = DrawnTokens,
         trusts_all: bool = False,
-        held: float = 0.0,
     ) -> None:
         self.random = Random(seed)
         self.now_ms, self.limit = 1_000, limit
         self._demand, self._late_ms, self._keeper = demand, late_ms, keeper
-        self._trusts_all, self._held = trusts_all, held
-        self.came_back = 0
+        self._trusts_all = trusts_all
         self.faulty = FAULTY[seed % len(FAULTY)]
         self.instances = {name: Instance(name, self.random.randrange(10**6), tokens()) for name in demand}
-        self.changes = 0
         self.kept = self._made("a", is_first=True)
         # T4: those that were succeeded; they would still answer.
         self.ghosts: list[Kept] = []
         self.judge = Judge(limit)
+        self.changes = 0
         self._messages: list[tuple[int, int, Callable[[], None]]] = []
 
     def turn(self) -> None:
@@ -109,9 +101,7 @@ class World:
 
     def _start(self, instance: Instance) -> None:
         now_ms = self.now_ms + instance.ahead_ms
-        if self._held and self.random.random() < self._held:
-            instance.held_ms = self.now_ms + self.random.randrange(HELD_MS)
-        if self.now_ms >= instance.held_ms and (tasks := min(instance.due, instance.tokens.free(now_ms))):
+        if tasks := min(instance.due, instance.tokens.free(now_ms)):
             instance.tokens.use(tasks, now_ms)
             instance.due -= tasks
             instance.starts += tasks
@@ -123,32 +113,24 @@ class World:
 
     def _call(self, instance: Instance, asked_ms: int) -> None:
         instance.is_calling = True
-        ask, asked = instance.tokens.ask(instance.due, asked_ms), self._asked()
-        self._send(lambda: self._draw(instance, asked, ask, asked_ms), instance)
-        if ask.back and self._held:
-            self._send(lambda: self._again(self._asked(), ask.back), instance)
+        want, asked = instance.tokens.want(instance.due), self._asked()
+        self._send(lambda: self._draw(instance, asked, want, asked_ms), instance)
 
     def _asked(self) -> Kept:
         """The keeper, or one that was."""
         return self.random.choice([self.kept, *self.ghosts])
 
-    def _again(self, asked: Kept, back: UnusedTokens) -> None:
-        """The message has come twice, or to somebody else."""
-        asked.keeper.give_back(back)
-
-    def _draw(self, instance: Instance, asked: Kept, ask: TokenAsk, asked_ms: int) -> None:
+    def _draw(self, instance: Instance, asked: Kept, want: int, asked_ms: int) -> None:
         if self.now_ms < asked.frozen_ms or (asked is not self.kept and not self._trusts_all):
             instance.is_calling = False
             return
         now_ms = self.now_ms + self.instances[asked.name].ahead_ms
-        asked.keeper.give_back(ask.back)
-        self.came_back += sum(ask.back.values())
-        grant = asked.keeper.draw(instance.name, ask.want, self.limit, now_ms)
-        self._send(lambda: self._heard(instance, ask, asked_ms, grant), instance)
+        grant = asked.keeper.draw(instance.name, want, self.limit, now_ms)
+        self._send(lambda: self._heard(instance, asked_ms, grant), instance)
 
-    def _heard(self, instance: Instance, ask: TokenAsk, asked_ms: int, grant: TokenGrant) -> None:
+    def _heard(self, instance: Instance, asked_ms: int, grant: TokenGrant) -> None:
         instance.is_calling = False
-        instance.tokens.answered(ask, asked_ms, self.now_ms + instance.ahead_ms, grant)
+        instance.tokens.granted(asked_ms, self.now_ms + instance.ahead_ms, grant)
 
     def _send(self, message: Callable[[], None], instance: Instance) -> None:
         """Now and then it is lost, or is very late."""
@@ -160,14 +142,13 @@ class World:
     # -- who keeps ------------------------------------------------------------------------------------------------
 
     def _made(self, name: str, *, is_first: bool) -> Kept:
-        now_ms, numbers = self.now_ms + self.instances[name].ahead_ms, bunch_numbers(self.changes)
-        return Kept(name, self._keeper(now_ms, numbers, is_first=is_first))
+        return Kept(name, self._keeper(self.now_ms + self.instances[name].ahead_ms, is_first=is_first))
 
     def _leave(self) -> None:
         """In peace, or it is known to be dead: another one is named at once."""
         self.ghosts = [*self.ghosts[-2:], self.kept]
-        self.changes += 1
         self.kept = self._made(self.random.choice([*self.instances]), is_first=False)
+        self.changes += 1
 
     def _freeze(self) -> None:
         self.kept.frozen_ms = self.now_ms + self.random.randint(10, 2_000)

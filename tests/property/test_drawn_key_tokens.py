@@ -4,7 +4,6 @@ an instance asks for the keys that are held back, and for no others."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -14,13 +13,13 @@ from timerd.core.regulation import (
     AHEAD_MS,
     AllRules,
     DrawnTokens,
+    KeyAsk,
     KeyTokenKeeper,
     KnownRules,
     LentKeyRates,
     LimitedKey,
     LimitLabels,
     LimitsOfKeys,
-    TokenAsk,
     TokenGrant,
     TokenKeeper,
 )
@@ -91,8 +90,8 @@ class ForgetsBegun(KeyTokenKeeper):
 class FullBurst(KeyTokenKeeper):
     """T3: each key of a new keeper has its whole burst."""
 
-    def __init__(self, now_ms: int, numbers: Iterator[int] | None = None, *, is_first: bool) -> None:
-        super().__init__(now_ms, numbers, is_first=True)
+    def __init__(self, now_ms: int, *, is_first: bool) -> None:
+        super().__init__(now_ms, is_first=True)
 
 
 @pytest.mark.parametrize("keeper", [ForgetsBegun, FullBurst], ids=lambda each: each.__name__)
@@ -155,10 +154,10 @@ def test_of_two_rates_the_lowest_is_drawn_from_first() -> None:
     rig = Rig()
     slow, fast = LimitedKey(OF_POST, "acme"), LimitedKey(OF_MAIL, "acme")
     rig.rates.want(MAIL, "acme")
-    assert rig.rates.asks(slow.home) == {slow: TokenAsk(1, 0)}
+    assert rig.rates.asks(slow.home) == {slow: KeyAsk(1, 0)}
     rig.answer(slow.home, TokenGrant(1, 0, 0))
     rig.rates.want(MAIL, "acme")
-    assert rig.rates.asks(slow.home) == {fast: TokenAsk(1, 0)}
+    assert rig.rates.asks(slow.home) == {fast: KeyAsk(1, 0)}
     rig.answer(slow.home, TokenGrant(1, 0, 0))
     assert (rig.free(slow), rig.free(fast), set(rig.asked)) == (1, 1, {slow.home})
     rig.rates.want(MAIL, "acme")
@@ -173,8 +172,7 @@ def test_what_was_drawn_of_a_key_that_is_forgotten_counts_on() -> None:
     keys = [LimitedKey(OF_POST, f"{n}") for n in range(2 * SLACK_RATES)]
     for key in keys:
         rig.rates.want(MAIL, key.limit_key)
-        for _ in range(2):
-            rig.answer(key.home, *[TokenGrant(1, 0, 0)] * len(rig.rates.asks(key.home)))
+        rig.answer(key.home, TokenGrant(1, 0, 0))
         rig.boot_ms += 10
     assert len(rig.rates) < 1.5 * SLACK_RATES
     assert rig.rates.counted()[OF_POST][0] == len(keys)
@@ -211,6 +209,6 @@ def test_the_keeper_hears_for_how_long_a_key_is_held() -> None:
     fast = LimitedKey(OF_MAIL, "acme")
     rig.rates.hold(fast, 3_000)
     rig.boot_ms += 500
-    assert rig.rates.asks(fast.home) == {fast: TokenAsk(0, 2_500)}
+    assert rig.rates.asks(fast.home) == {fast: KeyAsk(0, 2_500)}
     rig.answer(fast.home, TokenGrant(0, 0, 0))
     assert rig.rates.to_call() == []

@@ -80,7 +80,7 @@ def limit_metrics(limits: Mapping[LimitLabels, LimitFigures]) -> Iterator[Metric
         "timerd_limit_tokens_drawn", "Tokens of a rate that this instance of a cluster has got.", labels=_LABELS
     )
     lapsed = CounterMetricFamily(
-        "timerd_limit_tokens_lapsed", "Of these, tokens that were not used: they went back, or lapsed.", labels=_LABELS
+        "timerd_limit_tokens_lapsed", "Of these, tokens that were not used in their second.", labels=_LABELS
     )
     of_rates = pushed, drawn, lapsed
     families: Sequence[GaugeMetricFamily | CounterMetricFamily] = (hand, most, waiting, throttled, *of_rates)

@@ -160,8 +160,8 @@ def burst_of_each_keeper() -> Iterator[None]:
     """T3: who keeps the home next has all of each key's burst to give."""
     made = KeyTokenKeeper.__init__
 
-    def full(self: Any, now_ms: int, numbers: Any = None, *, is_first: bool) -> None:
-        made(self, now_ms, numbers, is_first=True)
+    def full(self: Any, now_ms: int, *, is_first: bool) -> None:
+        made(self, now_ms, is_first=True)
 
     with patch.object(KeyTokenKeeper, "__init__", full):
         yield

@@ -91,8 +91,8 @@ def burst_of_each_keeper() -> Iterator[None]:
     """T3: who keeps the limit next has all of the burst to give."""
     made = TokenKeeper.__init__
 
-    def full(self: Any, now_ms: int, numbers: Any = None, *, is_first: bool) -> None:
-        made(self, now_ms, numbers, is_first=True)
+    def full(self: Any, now_ms: int, *, is_first: bool) -> None:
+        made(self, now_ms, is_first=True)
 
     with patch.object(TokenKeeper, "__init__", full):
         yield
@@ -101,7 +101,7 @@ def burst_of_each_keeper() -> Iterator[None]:
 @contextmanager
 def tokens_never_lapse() -> Iterator[None]:
     """T2: what was drawn and not used may be used whenever."""
-    with patch.object(tokens_module, "TOKEN_MS", 10_000_000), patch.object(tokens_module, "GIVE_BACK_MS", 10_000_000):
+    with patch.object(tokens_module, "TOKEN_MS", 10_000_000):
         yield
 
 
@@ -110,12 +110,12 @@ def unsure_keeper_goes_on() -> Iterator[None]:
     """T4: who stood still hands out tokens by what it kept."""
     drawn = TokenIssuer.drawn
 
-    async def goes_on(self: Any, labels: Any, *given: Any) -> Any:
+    async def goes_on(self: Any, labels: Any, name: str, want: int, held_for_ms: int) -> Any:
         if self._keepers.books_of(labels) is None:
-            return await drawn(self, labels, *given)
+            return await drawn(self, labels, name, want, held_for_ms)
         with patch.object(LeaseTrust, "is_trusted", lambda *_: True):
             # In one step.
-            return await drawn(self, labels, *given)
+            return await drawn(self, labels, name, want, held_for_ms)
 
     with patch.object(TokenIssuer, "drawn", goes_on):
         yield

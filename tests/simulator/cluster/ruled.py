@@ -31,7 +31,6 @@ class Start(NamedTuple):
     instance: str
     tasks: int
     limit_key: str = ""
-    queue: str = QUEUE.queue
 
 
 class RuledInstance(Instance):

@@ -231,7 +231,6 @@ NOTHING_TO_BREAK = {
         (
             *("rates BEGINASKED", "rates ENDHEARD", "rates FULLBURST", "rates GHOST", "rates LIFEPAUSE"),
             *("rates NOAFTER", "rates NOEND", "rates NOPAUSE", "rates FORGETBEGUN"),
-            *("rates BACKFLAT", "rates BACKTWICE", "rates BACKUSED"),
         ),
         "tests/simulator/cluster/rated.py and tests/property/test_drawn_tokens.py have rates, and leave rules out",
     ),

@@ -176,13 +176,6 @@ class LimitKeys:
         line = turns.lines.get(limit_key) if turns is not None else None
         return 0 if line is None else line.rows
 
-    def next_in_turn(self, queue: QueueKey, most: int, now_ms: int) -> list[str]:
-        """Up to so many keys that have something due and are not known to be held back."""
-        turns = self._turns.get(queue)
-        if turns is None or not self.has_turns(queue):
-            return []
-        return [line.limit_key for line in turns.foremost(most, now_ms)]
-
     def held(self, queue: QueueKey, now_ms: int) -> Collection[KeyLine]:
         """Keys with due rows that may send none of them now."""
         turns = self._turns.get(queue)

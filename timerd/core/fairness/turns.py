@@ -55,12 +55,6 @@ class Turns:
                 self._forget(line)
         return None
 
-    def foremost(self, most: int, now_ms: float) -> list[KeyLine]:
-        """The keys whose turn is next."""
-        self.first(now_ms)
-        current = (entry for entry in self._ready if entry[2].is_ready and entry[2].tag == entry[0] and entry[2].rows)
-        return [line for _, _, line in heapq.nsmallest(most, current)]
-
     def lead(self, most: int) -> int:
         """How many rows the key whose turn it is may send before it is the turn of the next one; one at least."""
         others = [entry[0] for entry in self._ready[1:3]]

@@ -28,7 +28,7 @@ from timerd.core.regulation.key_token_keeper import KeyTokenKeeper
 from timerd.core.regulation.key_use import KeyUse
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lender import AnyStated, Lender
-from timerd.core.regulation.lent_key_rates import MOST_ASKED, LentKeyRates
+from timerd.core.regulation.lent_key_rates import MOST_ASKED, KeyAsk, LentKeyRates
 from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.lent_limits import LentLimits
 from timerd.core.regulation.lent_rates import LentRate, LentRates
@@ -42,7 +42,7 @@ from timerd.core.regulation.ruled_queues import RuledQueues
 from timerd.core.regulation.shared_key_limits import KeyAtLimit, SharedKeyLimits
 from timerd.core.regulation.standstills import Standstills
 from timerd.core.regulation.token_keeper import AHEAD_MS, TokenKeeper
-from timerd.core.regulation.tokens import GIVE_BACK_MS, DrawnTokens, TokenAsk, TokenGrant, UnusedTokens
+from timerd.core.regulation.tokens import DrawnTokens, TokenGrant
 from timerd.model.keeping import LimitedKey, LimitLabels
 
 __all__ = [
@@ -50,7 +50,6 @@ __all__ = [
     "AdaptiveLimits",
     "AllRules",
     "AHEAD_MS",
-    "GIVE_BACK_MS",
     "AnyKeeping",
     "AnyStated",
     "BorrowedKeys",
@@ -61,6 +60,7 @@ __all__ = [
     "KeysGrant",
     "KeysLeft",
     "KeysStated",
+    "KeyAsk",
     "MOST_ASKED",
     "KeyRates",
     "KeyTokenKeeper",
@@ -79,10 +79,8 @@ __all__ = [
     "home_left_with",
     "DrawnTokens",
     "LentRates",
-    "TokenAsk",
     "TokenGrant",
     "TokenKeeper",
-    "UnusedTokens",
     "Grant",
     "Hands",
     "Left",

@@ -9,7 +9,6 @@ from timerd.core.regulation.key_permit_keeper import KeyPermitKeeper, KeysLeft
 from timerd.core.regulation.key_permits import KeysGrant, KeysStated
 from timerd.core.regulation.key_token_keeper import KeyTokenKeeper
 from timerd.core.regulation.lent_keys import LentKeys
-from timerd.core.regulation.token_keeper import bunch_numbers
 from timerd.model.keeping import HOME_OF_NOBODY, HomeKeeping, LimitedKey, LimitLabels, home_key
 from timerd.model.registers import RegisterKey
 
@@ -62,7 +61,7 @@ class HomeRegister:
     def books(self, known: HomeKeeping, taken: HomeKeeping, now_ms: float) -> HomeBooks:
         is_first = known.token == 0
         permits = KeyPermitKeeper(taken.token, taken.lease_ms, now_ms, home_left_by(known), is_first=is_first)
-        return HomeBooks(permits, KeyTokenKeeper(int(now_ms), bunch_numbers(taken.token), is_first=is_first))
+        return HomeBooks(permits, KeyTokenKeeper(int(now_ms), is_first=is_first))
 
     def lend(self, _: int, books: HomeBooks, name: str, said: KeysStated, now_ms: float) -> KeysGrant:
         return books.permits.lend(name, said, self._lent.limits.most_of, now_ms)

@@ -17,12 +17,13 @@ from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.lent_rates import LentRate
-from timerd.core.regulation.limits import UNBOUNDED, HeldBack, Why
+from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitedKey
 from timerd.model.regulations import DEFAULT_SHARE, KeyRules, QueueLimit, part_of
 
+UNBOUNDED = 1 << 30
 # Until what workers have from before a restart has been looked up.
 LOOK_MS = 100
 

@@ -1,4 +1,4 @@
-"""The keeper of a home hands out the tokens of the rates of its limit keys (rules T1 to T6 of
+"""The keeper of a home hands out the tokens of the rates of its limit keys (rules T1 to T5 of
 docs/understand/protocol.md, model rates.pml).
 
 Each key is counted by itself, as the rate of a limit is. Of a key that has its whole burst again nothing is kept, for
@@ -7,10 +7,8 @@ that is what an unknown key is taken for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from timerd.core.regulation.token_keeper import TokenKeeper, bunch_numbers
-from timerd.core.regulation.tokens import TokenGrant, UnusedTokens
+from timerd.core.regulation.token_keeper import TokenKeeper
+from timerd.core.regulation.tokens import TokenGrant
 from timerd.model.keeping import LimitedKey
 from timerd.model.regulations import QueueLimit
 
@@ -19,12 +17,10 @@ SLACK_KEYS = 1_024
 
 
 class KeyTokenKeeper:
-    """Of one home. `is_first`: there was no keeper before. `numbers`: of its bunches, of all keys. Times are of a clock
-    that is never set, in whole ms."""
+    """Of one home. `is_first`: there was no keeper before. Times are of a clock that is never set, in whole ms."""
 
-    def __init__(self, now_ms: int, numbers: Iterator[int] | None = None, *, is_first: bool) -> None:
+    def __init__(self, now_ms: int, *, is_first: bool) -> None:
         self._began_ms, self._is_first = now_ms, is_first
-        self._numbers = numbers or bunch_numbers(0)
         self._keys: dict[LimitedKey, TokenKeeper] = {}
         self._prune_at = SLACK_KEYS
 
@@ -41,11 +37,6 @@ class KeyTokenKeeper:
             keeper.hold(hold_ms, now_ms)
         return keeper.draw(name, want, limit, now_ms)
 
-    def give_back(self, key: LimitedKey, back: UnusedTokens) -> None:
-        """T6. Of a key that was forgotten nothing counts any more."""
-        if (keeper := self._keys.get(key)) is not None:
-            keeper.give_back(back)
-
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _of(self, key: LimitedKey, now_ms: int) -> TokenKeeper:
@@ -54,7 +45,7 @@ class KeyTokenKeeper:
         if found is None:
             if len(self._keys) >= self._prune_at:
                 self._prune(now_ms)
-            found = self._keys[key] = TokenKeeper(self._began_ms, self._numbers, is_first=self._is_first)
+            found = self._keys[key] = TokenKeeper(self._began_ms, is_first=self._is_first)
         return found
 
     def _prune(self, now_ms: int) -> None:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import LimitKeys
 from timerd.core.regulation.holds import labels_of
+from timerd.core.regulation.key_limits import UNBOUNDED
 from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.limits import UNBOUNDED
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitLabels
 from timerd.model.named_limits import LimitName

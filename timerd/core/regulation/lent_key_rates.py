@@ -7,13 +7,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from typing import NamedTuple
 
-from timerd.core.regulation.draw_order import DrawOrder
 from timerd.core.regulation.key_rates import SLACK_RATES
 from timerd.core.regulation.lent_rates import LentRate
-from timerd.core.regulation.limits import UNBOUNDED
 from timerd.core.regulation.limits_of_keys import LimitsOfKeys
-from timerd.core.regulation.tokens import DrawnTokens, TokenAsk, TokenGrant
+from timerd.core.regulation.tokens import DrawnTokens, TokenGrant
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitedKey, LimitLabels
 from timerd.model.regulations import QueueLimit
@@ -22,18 +21,20 @@ from timerd.model.regulations import QueueLimit
 MOST_ASKED = 1_000
 
 
+class KeyAsk(NamedTuple):
+    """How many tokens of a key to draw, and for how long its keeper is to hold it; 0: not."""
+
+    want: int
+    hold_ms: int
+
+
 class LentKeyRates:
     """Implements core.regulation.key_rates.RatesOfKeys. `waiting`: how many rows of a key are due. `boot_ms`: a clock
-    that is never set. `most`: how many a queue may start by its own tokens, those that begin soon among them."""
+    that is never set."""
 
     def __init__(
-        self,
-        limits: LimitsOfKeys,
-        waiting: Callable[[QueueKey, str], int],
-        boot_ms: Callable[[], float],
-        most: Callable[[QueueKey], int] = lambda _: UNBOUNDED,
+        self, limits: LimitsOfKeys, waiting: Callable[[QueueKey, str], int], boot_ms: Callable[[], float]
     ) -> None:
-        self._order = DrawOrder(most, self._is_drawing)
         self._limits = limits
         self._waiting = waiting
         self.boot_ms = boot_ms
@@ -72,30 +73,16 @@ class LentKeyRates:
         return {labels: (tokens, lapsed[labels]) for labels, tokens in drawn.items()}
 
     def want(self, queue: QueueKey, limit_key: str) -> None:
-        """A key of the queue is held back."""
-        rated = self._rated(queue, limit_key)
-        if rated and not self._is_leaving and self._order.admits(queue, limit_key, self.boot_ms()):
-            self._draw(rated)
-
-    def next_ms(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
-        """When the token is there that is drawn first; infinite: when its keeper has answered."""
-        boot_ms = self.boot_ms()
-        for key in self._rated(queue, limit_key):
-            tokens = self._drawn.get(key) or DrawnTokens()
-            if not tokens.coming(boot_ms):
-                return LentRate(tokens, self.boot_ms).next_ms(now_ms)
-        return math.inf
-
-    def go_on(self, queue: QueueKey) -> None:
-        """More of the queue may start by its own limits, or fewer of its keys draw."""
-        for limit_key in self._order.next(queue, self.boot_ms()):
-            if self._waiting(queue, limit_key):
-                self._draw(self._rated(queue, limit_key))
-
-    def opened(self, queues: Iterable[QueueKey]) -> None:
-        """Their rules are other ones."""
-        for queue in queues:
-            self._order.forget(queue)
+        """A key of the queue is held back. Of several rates of which no token is here the lowest one is drawn from: a
+        token that another one holds back would lapse."""
+        if self._is_leaving:
+            return
+        limits = [(key, self._limits.limit_of(key)) for key in self._limits.of(queue, limit_key)]
+        short = {key: limit for key, limit in limits if limit is not None and limit.rate and self._is_short(key)}
+        if short:
+            key = min(short, key=lambda each: short[each].rate / short[each].period_ms)
+            self._tokens(key).wants = True
+            self._call(key)
 
     def hold(self, key: LimitedKey, for_ms: int) -> None:
         """A handler was throttled by it: its keeper is to hold all instances."""
@@ -104,7 +91,7 @@ class LentKeyRates:
             self._tokens(key).hold(self.boot_ms() + for_ms)
             self._call(key)
 
-    def asks(self, home: int) -> dict[LimitedKey, TokenAsk]:
+    def asks(self, home: int) -> dict[LimitedKey, KeyAsk]:
         """What to ask its keeper now."""
         now_ms, unasked = self.boot_ms(), self._unasked.get(home, {})
         for key in [key for key in unasked if not self._is_due(key, now_ms)]:
@@ -112,23 +99,14 @@ class LentKeyRates:
         return {key: self._asked(key, now_ms) for key in islice(unasked, MOST_ASKED)}
 
     def granted(
-        self, asked_ms: float, asks: Mapping[LimitedKey, TokenAsk], grants: Mapping[LimitedKey, TokenGrant]
+        self, asked_ms: float, asks: Mapping[LimitedKey, KeyAsk], grants: Mapping[LimitedKey, TokenGrant]
     ) -> None:
         """In answer to a call that was made then."""
         now_ms = self.boot_ms()
         for key, grant in grants.items():
-            self._tokens(key).answered(asks[key], asked_ms, now_ms, grant)
-        for key, grant in grants.items():
-            for queue in self._limits.queues(key.limit):
-                goes_on = grant.tokens and self._order.goes_on(queue, key.limit_key)
-                if goes_on and self._waiting(queue, key.limit_key):
-                    self._draw(self._rated(queue, key.limit_key))
-                self.go_on(queue)
-
-    def look(self, keys: Iterable[LimitedKey]) -> None:
-        """What was drawn of them should have been used by now."""
-        for key in keys:
-            self._call(key)
+            tokens = self._tokens(key)
+            tokens.told(asked_ms, asks[key].hold_ms)
+            tokens.granted(asked_ms, now_ms, grant)
 
     def lapse(self) -> None:
         """The lease was lost. What is wanted is wanted still."""
@@ -166,41 +144,18 @@ class LentKeyRates:
             del self._drawn[key]
         self._prune_at = 2 * len(self._drawn) + SLACK_RATES
 
-    def _rated(self, queue: QueueKey, limit_key: str) -> list[LimitedKey]:
-        """By whose tokens a key of the queue goes, the lowest rate first."""
-        limits = [(key, self._limits.limit_of(key)) for key in self._limits.of(queue, limit_key)]
-        rates = {key: limit.rate / limit.period_ms for key, limit in limits if limit is not None and limit.rate}
-        return sorted(rates, key=rates.__getitem__)
-
-    def _draw(self, rated: Iterable[LimitedKey]) -> None:
-        """Of several rates of which no token is here the lowest one is drawn from: a token of another one would wait
-        for it. The next one when it is known that there is one of this."""
-        now_ms = self.boot_ms()
-        for key in rated:
-            tokens = self._tokens(key)
-            if not tokens.coming(now_ms):
-                if tokens.begins_ms(now_ms) == math.inf:
-                    tokens.wants = True
-                    self._call(key)
-                return
-
-    def _is_drawing(self, queue: QueueKey, limit_key: str) -> bool:
-        """Not where one has none before long."""
-        now_ms, has_any = self.boot_ms(), False
-        for key in self._rated(queue, limit_key):
-            tokens = self._drawn.get(key) or DrawnTokens()
-            if not (coming := tokens.coming(now_ms)) and tokens.begins_ms(now_ms) < math.inf:
-                return False
-            has_any = has_any or bool(coming) or tokens.wants
-        return has_any
+    def _is_short(self, key: LimitedKey) -> bool:
+        """No token is here, and nobody knows when there may be one."""
+        now_ms, tokens = self.boot_ms(), self._drawn.get(key) or DrawnTokens()
+        return not tokens.free(now_ms) and tokens.begins_ms(now_ms) == math.inf
 
     def _is_due(self, key: LimitedKey, now_ms: float) -> bool:
         tokens = self._drawn.get(key)
         return tokens is not None and tokens.is_due(now_ms)
 
-    def _asked(self, key: LimitedKey, now_ms: float) -> TokenAsk:
-        waiting = ((queue, self._waiting(queue, key.limit_key)) for queue in self._limits.queues(key.limit))
-        return self._drawn[key].ask(sum(self._order.most(*each) for each in waiting), now_ms)
+    def _asked(self, key: LimitedKey, now_ms: float) -> KeyAsk:
+        due = sum(self._waiting(queue, key.limit_key) for queue in self._limits.queues(key.limit))
+        return KeyAsk(self._drawn[key].want(due), self._drawn[key].held_for_ms(now_ms))
 
     def _call(self, key: LimitedKey) -> None:
         if self._is_due(key, self.boot_ms()):

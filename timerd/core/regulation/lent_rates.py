@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.tokens import DrawnTokens, TokenAsk
+from timerd.core.regulation.tokens import DrawnTokens
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitLabels
 from timerd.model.named_limits import LimitName
@@ -36,7 +36,7 @@ class LentRate:
 
     @property
     def counted(self) -> tuple[int, int]:
-        """How many tokens were drawn so far, and how many of them were not used."""
+        """How many tokens were drawn so far, and how many of them have lapsed."""
         return self._tokens.drawn, self._tokens.lapsed
 
     def changed(self, limit: QueueLimit, now_ms: int) -> LentRate:
@@ -75,18 +75,14 @@ class LentRates:
             tokens.wants = True
             self._call(labels, tokens)
 
-    def coming(self, labels: LimitLabels) -> int:
-        """How many may start by it now, or when their tokens begin."""
-        return self.of(labels).coming(self.boot_ms())
-
-    def asks(self, labels: LimitLabels) -> TokenAsk:
-        """What to ask its keeper now."""
+    def asks(self, labels: LimitLabels) -> int:
+        """How many to draw now."""
         queues = (
             (QueueKey(labels.namespace, labels.queue),)
             if labels.queue
             else self._known.listed_by(LimitName(labels.namespace, labels.limit))
         )
-        return self.of(labels).ask(sum(map(self._due, queues)), self.boot_ms())
+        return self.of(labels).want(sum(map(self._due, queues)))
 
     def hold(self, labels: LimitLabels, for_ms: int) -> None:
         """A handler was throttled by it: its keeper is to hold all instances."""

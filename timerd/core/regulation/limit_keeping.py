@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from timerd.core.regulation.lent_limits import LentLimits
 from timerd.core.regulation.permit_keeper import Left, PermitKeeper
 from timerd.core.regulation.permits import Grant, Stated
-from timerd.core.regulation.token_keeper import TokenKeeper, bunch_numbers
+from timerd.core.regulation.token_keeper import TokenKeeper
 from timerd.model.keeping import NOBODY, Keeping, LimitLabels, keeping_key
 from timerd.model.registers import RegisterKey
 
@@ -53,7 +53,7 @@ class LimitRegister:
     def books(self, known: Keeping, taken: Keeping, now_ms: float) -> LimitBooks:
         is_first = known.token == 0
         permits = PermitKeeper(taken.token, taken.lease_ms, now_ms, left_by(known), is_first=is_first)
-        return LimitBooks(permits, TokenKeeper(int(now_ms), bunch_numbers(taken.token), is_first=is_first))
+        return LimitBooks(permits, TokenKeeper(int(now_ms), is_first=is_first))
 
     def lend(self, labels: LimitLabels, books: LimitBooks, name: str, _: Stated, now_ms: float) -> Grant:
         limit = self._lent.limit_of(labels)

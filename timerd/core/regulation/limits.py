@@ -24,8 +24,6 @@ from timerd.model.keeping import LimitLabels
 from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Order, QueueLimit, Regulation
 
-UNBOUNDED = 1 << 30
-
 
 class Why(StrEnum):
     """What holds a queue back. LIMIT: as many as it allows have started, or are in hand. THROTTLED: what a handler has
@@ -126,19 +124,6 @@ class RuleLimits:
         if count is not None:
             self._opened(set(count.waiting))
 
-    def waiting_for(self, labels: LimitLabels) -> Collection[QueueKey]:
-        """Queues that are held back by it."""
-        count = self._find(labels)
-        return count.waiting if count is not None else ()
-
-    def coming(self, queue: QueueKey) -> int:
-        """How many of the queue may start by the tokens that are here, and by those that begin soon."""
-        applied = self._applied.get(queue)
-        if self._rates is None or applied is None or applied.counts is None:
-            return UNBOUNDED
-        rated = [count.labels for count in applied.counts if count.rate is not None]
-        return min(map(self._rates.coming, rated), default=UNBOUNDED)
-
     def has_rate(self, labels: LimitLabels) -> bool:
         """Whether it is used here and has one."""
         count = self._find(labels)
@@ -186,7 +171,7 @@ class RuleLimits:
 
     def _within(self, counts: Iterable[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
         """Of several that allow nothing, the one that does so for longest says when to ask again."""
-        least, short = tasks, dict[LimitCount, float]()
+        least, next_ms, short = tasks, float(now_ms), list[LimitCount]()
         for count in counts:
             allowed = self._allowed(count, tasks, now_ms)
             least = min(least, allowed.tasks)
@@ -194,28 +179,23 @@ class RuleLimits:
                 count.waiting.discard(queue)
                 continue
             count.hold_back(queue)
-            short[count] = allowed.next_ms
+            short.append(count)
+            next_ms = max(next_ms, allowed.next_ms)
             if allowed.next_ms == math.inf:
                 self._watch(count)
-        wanted = self._want([*short], self._lent) if short and self._lent is not None else None
-        next_ms = short[wanted] if wanted is not None else max(short.values(), default=now_ms)
+        if short and self._lent is not None:
+            self._want(short, self._lent)
         return Allowance(least, next_ms)
 
-    def _want(self, short: Sequence[LimitCount], lent: LentLimits) -> LimitCount | None:
-        """Permits first, for they stay, then the tokens of the lowest rate: one of another limit would wait for it. The
-        next one when it is known that there is one of this. Returns the limit whose token is waited for; None: it is
-        none, or not one alone."""
+    def _want(self, short: Sequence[LimitCount], lent: LentLimits) -> None:
+        """Permits first, for they stay, then the tokens of the lowest rate: one that another limit holds back would
+        lapse."""
         full = [each for each in short if each.rate is None or (each.limit.max_in_hand and not lent.free(each.labels))]
         for count in full:
             lent.want(count.labels)
-        if full or self._rates is None:
-            return None
-        lacking = [each for each in short if not self._rates.coming(each.labels)]
-        if not lacking:
-            return None
-        scarcest = min(lacking, key=lambda count: count.limit.rate / count.limit.period_ms)
-        self._rates.want(scarcest.labels)
-        return scarcest
+        if not full and self._rates is not None:
+            scarcest = min(short, key=lambda count: count.limit.rate / count.limit.period_ms)
+            self._rates.want(scarcest.labels)
 
     def _allowed(self, count: LimitCount, tasks: int, now_ms: int) -> Allowance:
         if not count.limit.max_in_hand:

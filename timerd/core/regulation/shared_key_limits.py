@@ -17,14 +17,14 @@ from typing import NamedTuple
 from timerd.core.dispatch import DeliveryMachine
 from timerd.core.fairness import KeyRoom, LimitKeys
 from timerd.core.regulation.holds import KeyHolds, labels_of
-from timerd.core.regulation.key_limits import RuleKeyLimits, doubt_ms
+from timerd.core.regulation.key_limits import UNBOUNDED, RuleKeyLimits, doubt_ms
 from timerd.core.regulation.key_rates import RatesOfKeys
 from timerd.core.regulation.key_use import KeyUses
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_key_rates import LentKeyRates
 from timerd.core.regulation.lent_keys import LentKeys
 from timerd.core.regulation.lent_rates import LentRate
-from timerd.core.regulation.limits import UNBOUNDED, HeldBack, Why
+from timerd.core.regulation.limits import HeldBack, Why
 from timerd.core.regulation.rate import RateLimit
 from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitedKey, LimitLabels
@@ -33,8 +33,6 @@ from timerd.model.regulations import QueueLimit
 
 # Of a limit so many keys are looked at by who asks which of them may start nothing.
 MOST_LOOKED_AT = 10_000
-# So many keys of a queue draw before it is their turn.
-MOST_AHEAD = 8
 
 
 class KeyAtLimit(NamedTuple):
@@ -119,8 +117,7 @@ class SharedKeyLimits:
             return least
         shut = [room for room in rooms if not room.tasks]
         last = max(shut, key=lambda room: room.next_ms)
-        next_ms = self._drawn_ms(queue, limit_key, picked, now_ms) if last.next_ms == math.inf else last.next_ms
-        return last._replace(tasks=0, next_ms=next_ms, is_shared=all(room.is_shared for room in shut))
+        return last._replace(tasks=0, is_shared=all(room.is_shared for room in shut))
 
     def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
         return self._queues.weight(queue, limit_key, now_ms)
@@ -143,17 +140,6 @@ class SharedKeyLimits:
                 self._hands.of(other, limit_key).on_less = partial(self._less, queue.namespace, limit_key)
         if self.lent is not None and not self._want(self.lent, queue, limit_key) and self._lent_rates is not None:
             self._lent_rates.want(queue, limit_key)
-
-    def draw_ahead(self, queue: QueueKey, now_ms: int) -> None:
-        """Tokens of the queue's own limits are here, or begin soon: its keys draw theirs, so that they are here by
-        then."""
-        if self.lent is None or self._lent_rates is None:
-            return
-        self._asked = None
-        for limit_key in self._keys.next_in_turn(queue, MOST_AHEAD, now_ms):
-            if limit_key and not self._want(self.lent, queue, limit_key):
-                self._lent_rates.want(queue, limit_key)
-        self._lent_rates.go_on(queue)
 
     def granted(self, keys: Iterable[LimitedKey]) -> set[QueueKey]:
         """More of them may be sent than before. Returns the queues that waited for it."""
@@ -180,8 +166,6 @@ class SharedKeyLimits:
             for queue in list(waiting):
                 self._forget(owner, queue)
         self._queues.opened(opened)
-        if self._lent_rates is not None:
-            self._lent_rates.opened(opened)
         return opened
 
     def held_back(self, queue: QueueKey, limit_key: str, now_ms: int) -> list[HeldBack]:
@@ -220,22 +204,10 @@ class SharedKeyLimits:
         """Of each limit of which no more permits are here than are about to be used. Whether there is one: permits come
         first, for they stay, and a token would lapse."""
         picked = self._asked[2] if self._asked is not None and self._asked[:2] == (queue, limit_key) else 0
-        full = self._full(lent, queue, limit_key, picked)
-        for key in full:
+        short = [key for key in lent.keys_of(queue, limit_key) if lent.free(key) <= picked]
+        for key in short:
             lent.want(key)
-        return bool(full)
-
-    def _drawn_ms(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> float:
-        """When the token is there that the others wait for, so that nobody asks for these; infinite: when a keeper has
-        answered, or something has ended."""
-        if self.lent is None or self._lent_rates is None or self._full(self.lent, queue, limit_key, picked):
-            return math.inf
-        return self._lent_rates.next_ms(queue, limit_key, now_ms)
-
-    @staticmethod
-    def _full(lent: LentKeys, queue: QueueKey, limit_key: str, picked: int) -> list[LimitedKey]:
-        """Limits of which no more permits are here than are about to be used."""
-        return [key for key in lent.keys_of(queue, limit_key) if lent.free(key) <= picked]
+        return bool(short)
 
     def _is_short(self, queue: QueueKey, limit_key: str, next_ms: float) -> bool:
         """Where they are lent, none is here as long as nobody wants one."""

@@ -1,20 +1,16 @@
-"""The keeper of a limit hands out the tokens of its rate (rules T1 to T6 of docs/understand/protocol.md, rates.pml).
+"""The keeper of a limit hands out the tokens of its rate (rules T1 to T4 of docs/understand/protocol.md, rates.pml).
 
 It counts a token when it hands it out, as a single instance counts a start, by one arrival time for all. So that the
 rate is reached although answers take their time, it counts up to AHEAD_MS ahead: a bunch then begins later. Those that
-want more than there is get bunches of the same size, one after the other. What comes back unused was never counted.
+want more than there is get bunches of the same size, one after the other.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from copy import copy
-from dataclasses import dataclass, replace
-from itertools import count
+from dataclasses import dataclass
 
 from timerd.core.regulation.rate import RateLimit
-from timerd.core.regulation.tokens import TokenGrant, UnusedTokens
+from timerd.core.regulation.tokens import TokenGrant
 from timerd.model.regulations import QueueLimit
 
 # So far ahead tokens are handed out.
@@ -28,17 +24,6 @@ FORGET_MS = 1_000
 # While there is no rate here, for what instances know differs for a moment.
 UNRULED_MS = 250
 SOON_MS = 10
-# A bunch that is not back so long after it has begun will hardly come back.
-BACK_MS = 500
-# So long after that it is not known any more.
-KNOWN_MS = 2_000
-# A keeper with a later token numbers its bunches from there on.
-OF_ONE_KEEPER = 1 << 32
-
-
-def bunch_numbers(token: int) -> Iterator[int]:
-    """Of a keeper with that token: no other one of the limit, before or after it, gives them to its bunches."""
-    return count(token * OF_ONE_KEEPER + 1)
 
 
 @dataclass(slots=True)
@@ -49,27 +34,15 @@ class _Drawer:
     served: int
 
 
-@dataclass(slots=True)
-class _Counted:
-    """A bunch that may come back. `before`: the rate without it and those after it."""
-
-    number: int
-    at_ms: int
-    tokens: int
-    before: RateLimit
-
-
 class TokenKeeper:
-    """Of one limit. `is_first`: there was no keeper before, so all of the burst may go at once. `numbers`: of its
-    bunches. Times are of a clock that is never set, in whole ms."""
+    """Of one limit. `is_first`: there was no keeper before, so all of the burst may go at once. Times are of a clock
+    that is never set, in whole ms."""
 
-    def __init__(self, now_ms: int, numbers: Iterator[int] | None = None, *, is_first: bool) -> None:
-        self._numbers = numbers or bunch_numbers(0)
-        self._counted = deque[_Counted]()
+    def __init__(self, now_ms: int, *, is_first: bool) -> None:
         self._is_first = is_first
         # The latest instant at which something was counted: nothing is counted before it. T3: what the keeper before
         # has counted ahead is over by then.
-        self._at_ms = self._began_ms = self._from_ms = now_ms if is_first else now_ms + AHEAD_MS
+        self._at_ms = self._began_ms = now_ms if is_first else now_ms + AHEAD_MS
         self._limit = QueueLimit()
         self._rate: RateLimit | None = None
         self._drawers: dict[str, _Drawer] = {}
@@ -77,15 +50,7 @@ class TokenKeeper:
 
     def hold(self, for_ms: int, now_ms: int) -> None:
         """A handler was throttled: nothing is counted before that."""
-        self._from_ms = max(self._from_ms, now_ms + for_ms)
-        self._at_ms = max(self._at_ms, self._from_ms)
-
-    def give_back(self, back: UnusedTokens) -> None:
-        """T6: so many of these bunches were not used, nor will be. What was counted after them is counted anew, without
-        them. A bunch that is not known was not of this keeper, or it is long over, or is back already."""
-        for number, tokens in back.items():
-            if (place := self._place(number)) is not None:
-                self._count_without(place, tokens)
+        self._at_ms = max(self._at_ms, now_ms + for_ms)
 
     def draw(self, name: str, want: int, limit: QueueLimit | None, now_ms: int) -> TokenGrant:
         """So many for that instance, by the limit as it is now."""
@@ -98,7 +63,7 @@ class TokenKeeper:
         before = sum(each.served < known.served for each in self._hungry(now_ms, but=name))
         if at_ms <= now_ms + AHEAD_MS and (tokens := min(want, self._even(name, now_ms), self._room(rate, now_ms))):
             return self._served(name, tokens, rate, now_ms)
-        again_ms = max(SOON_MS, self._next_ms(rate, at_ms) - AHEAD_MS - now_ms) + before * TURN_MS
+        again_ms = max(SOON_MS, rate.next_ms(at_ms) - AHEAD_MS - now_ms) + before * TURN_MS
         self._drawers[name] = _Drawer(now_ms + again_ms + FORGET_MS, known.served)
         return TokenGrant(0, 0, again_ms)
 
@@ -115,7 +80,6 @@ class TokenKeeper:
             self._rate = RateLimit(limit, self._began_ms, is_full=self._is_first)
         elif limit != self._limit:
             self._rate = self._rate.changed(limit, self._at_ms)
-            self._counted.clear()
         self._limit = limit
         return self._rate
 
@@ -132,41 +96,10 @@ class TokenKeeper:
         """T1: what the rate allows by then."""
         return rate.free(max(self._at_ms, now_ms + AHEAD_MS))
 
-    def _next_ms(self, rate: RateLimit, at_ms: int) -> int:
-        """When there is more, or when it is known that the last bunch does not come back."""
-        next_ms = rate.next_ms(at_ms)
-        known_ms = self._counted[-1].at_ms + BACK_MS if self._counted else 0
-        return min(next_ms, known_ms + AHEAD_MS) if known_ms > self._at_ms else next_ms
-
     def _served(self, name: str, tokens: int, rate: RateLimit, now_ms: int) -> TokenGrant:
         self._at_ms = rate.next_ms(self._at_ms, tokens)
-        number = self._count(tokens, rate, now_ms)
+        rate.sent(tokens, self._at_ms)
         self._bunches += 1
         after_ms = self._at_ms - now_ms
         self._drawers[name] = _Drawer(now_ms + after_ms + FORGET_MS, self._bunches)
-        return TokenGrant(tokens, after_ms, 0, number)
-
-    def _count(self, tokens: int, rate: RateLimit, now_ms: int) -> int:
-        """Returns the number of the bunch."""
-        while self._counted and self._counted[0].at_ms + KNOWN_MS < now_ms:
-            self._counted.popleft()
-        self._counted.append(_Counted(next(self._numbers), self._at_ms, tokens, copy(rate)))
-        rate.sent(tokens, self._at_ms)
-        return self._counted[-1].number
-
-    def _place(self, number: int) -> int | None:
-        """None: no such bunch may come back."""
-        return next((place for place, each in enumerate(self._counted) if each.number == number), None)
-
-    def _count_without(self, place: int, tokens: int) -> None:
-        """As if so many of the bunch in that place had not been drawn. A bunch comes back once."""
-        kept = [*self._counted]
-        changed, later = kept[place], kept[place + 1 :]
-        left = changed.tokens - min(tokens, changed.tokens)
-        again = [replace(changed, number=0, tokens=left), *later] if left else later
-        self._counted, rate = deque(kept[:place]), copy(changed.before)
-        for each in again:
-            self._counted.append(replace(each, before=copy(rate)))
-            rate.sent(each.tokens, each.at_ms)
-        self._rate = rate
-        self._at_ms = max(self._from_ms, self._counted[-1].at_ms if self._counted else 0)
+        return TokenGrant(tokens, after_ms, 0)

@@ -1,17 +1,15 @@
 """The tokens of a rate that an instance has drawn from the keeper of the limit (rules T1 and T2 of
 docs/understand/protocol.md).
 
-A start uses a token up. What is not used soon goes back to who has counted it, and lapses where that does not hear of
-it, so nobody counts what is lost on the way. Only lengths of time pass between instances: a token begins so long after
-its answer was heard, and ends so long after the call for it was made. By any clock that is within a second of the
-instant at which the keeper has counted it.
+A start uses a token up. What is not used lapses, so nothing goes back and nobody counts what is lost on the way. Only
+lengths of time pass between instances: a token begins so long after its answer was heard, and ends so long after the
+call for it was made. By any clock that is within a second of the instant at which the keeper has counted it.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,36 +17,18 @@ from typing import NamedTuple
 TOKEN_MS = 950
 # Who uses up what it has drawn in so long draws twice as much next time.
 QUICK_MS = 250
-# What another limit holds back for so long goes back: by then a token of that one, handed out ahead, would be there.
-GIVE_BACK_MS = 300
 
 
 class TokenGrant(NamedTuple):
-    """`tokens` that begin `after_ms` after this is heard. `again_ms`: none before that, so it is asked again then.
-    `bunch`: by this number what is not used goes back; 0: nothing does."""
+    """`tokens` that begin `after_ms` after this is heard. `again_ms`: none before that, so it is asked again then."""
 
     tokens: int
     after_ms: int
     again_ms: int
-    bunch: int = 0
-
-
-# Bunch -> how many of it were not used.
-UnusedTokens = Mapping[int, int]
-NOTHING_BACK: UnusedTokens = {}
-
-
-class TokenAsk(NamedTuple):
-    """How many tokens to draw; for how long the keeper is to hold the limit, 0: not; and what goes `back`."""
-
-    want: int
-    hold_ms: int
-    back: UnusedTokens = NOTHING_BACK
 
 
 @dataclass(slots=True)
 class _Bunch:
-    number: int
     begin_ms: float
     end_ms: float
     drawn: int
@@ -56,8 +36,8 @@ class _Bunch:
 
 
 class DrawnTokens:
-    """Of one limit at one instance. `wants`: something is held back for want of them. `drawn`: how many so far;
-    `lapsed`: those of them that were not used. Times are of a clock that is never set."""
+    """Of one limit at one instance. `wants`: something is held back for want of them. `drawn`, `lapsed`: how many so
+    far. Times are of a clock that is never set."""
 
     def __init__(self) -> None:
         self.wants = False
@@ -72,11 +52,6 @@ class DrawnTokens:
         """How many may start now."""
         self._drop(now_ms)
         return sum(each.left for each in self._bunches if each.begin_ms <= now_ms)
-
-    def coming(self, now_ms: float) -> int:
-        """How many may start now, or will when they begin."""
-        self._drop(now_ms)
-        return sum(each.left for each in self._bunches)
 
     def begins_ms(self, now_ms: float) -> float:
         """When there may be more; infinite: when the keeper has answered."""
@@ -95,26 +70,11 @@ class DrawnTokens:
 
     def is_due(self, now_ms: float) -> bool:
         """Whether the keeper is to be called: one bunch is waited for at a time."""
-        is_short = self.wants and self.begins_ms(now_ms) == math.inf
-        return is_short or self.is_held_unsaid(now_ms) or any(self._unused(now_ms))
-
-    def ask(self, due: int, now_ms: float) -> TokenAsk:
-        """What to say to the keeper, where so many tasks are due or soon will be."""
-        back = {each.number: each.left for each in self._unused(now_ms)}
-        for each in [*self._unused(now_ms)]:
-            self._bunches.remove(each)
-            self._lapse(each)
-        return TokenAsk(self.want(due), self.held_for_ms(now_ms), back)
+        return self.is_held_unsaid(now_ms) or (self.wants and self.begins_ms(now_ms) == math.inf)
 
     def want(self, due: int) -> int:
         """How many to draw, where so many tasks are due or soon will be."""
         return max(1, min(due, self._most)) if self.wants else 0
-
-    def answered(self, ask: TokenAsk, asked_ms: float, now_ms: float, grant: TokenGrant) -> None:
-        """To that, which was said then."""
-        self.told(asked_ms, ask.hold_ms)
-        if ask.want:
-            self.granted(asked_ms, now_ms, grant)
 
     def granted(self, asked_ms: float, now_ms: float, grant: TokenGrant) -> None:
         """In answer to a call that was made then."""
@@ -122,7 +82,7 @@ class DrawnTokens:
         self.wants = False
         if grant.tokens:
             begin_ms, end_ms = now_ms + grant.after_ms, asked_ms + grant.after_ms + TOKEN_MS
-            self._bunches.append(_Bunch(grant.bunch, begin_ms, end_ms, grant.tokens, grant.tokens))
+            self._bunches.append(_Bunch(begin_ms, end_ms, grant.tokens, grant.tokens))
             self.drawn += grant.tokens
 
     # -- when a service says: wait --------------------------------------------------------------------------------
@@ -159,12 +119,5 @@ class DrawnTokens:
         while self._bunches and (not self._bunches[0].left or self._bunches[0].end_ms <= now_ms):
             bunch = self._bunches.popleft()
             if bunch.left:
-                self._lapse(bunch)
-
-    def _unused(self, now_ms: float) -> Iterator[_Bunch]:
-        """What another limit has held back for too long, so it goes back."""
-        return (each for each in self._bunches if each.number and each.left and each.begin_ms + GIVE_BACK_MS <= now_ms)
-
-    def _lapse(self, bunch: _Bunch) -> None:
-        self.lapsed += bunch.left
-        self._most = max(1, bunch.drawn - bunch.left)
+                self.lapsed += bunch.left
+                self._most = max(1, bunch.drawn - bunch.left)

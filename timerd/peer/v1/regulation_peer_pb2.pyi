@@ -212,26 +212,16 @@ class StateKeysResponse(_message.Message):
     def __init__(self, incarnation: _Optional[int] = ..., statement: _Optional[_Union[KeysStatement, _Mapping]] = ...) -> None: ...
 
 class DrawRequest(_message.Message):
-    __slots__ = ("limit", "name", "want", "hold_ms", "back")
+    __slots__ = ("limit", "name", "want", "hold_ms")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     WANT_FIELD_NUMBER: _ClassVar[int]
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
-    BACK_FIELD_NUMBER: _ClassVar[int]
     limit: LentLimit
     name: str
     want: int
     hold_ms: int
-    back: _containers.RepeatedCompositeFieldContainer[TokensBack]
-    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., name: _Optional[str] = ..., want: _Optional[int] = ..., hold_ms: _Optional[int] = ..., back: _Optional[_Iterable[_Union[TokensBack, _Mapping]]] = ...) -> None: ...
-
-class TokensBack(_message.Message):
-    __slots__ = ("bunch", "tokens")
-    BUNCH_FIELD_NUMBER: _ClassVar[int]
-    TOKENS_FIELD_NUMBER: _ClassVar[int]
-    bunch: int
-    tokens: int
-    def __init__(self, bunch: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., name: _Optional[str] = ..., want: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class DrawResponse(_message.Message):
     __slots__ = ("keeper", "grant")
@@ -242,16 +232,14 @@ class DrawResponse(_message.Message):
     def __init__(self, keeper: _Optional[str] = ..., grant: _Optional[_Union[TokenGrant, _Mapping]] = ...) -> None: ...
 
 class TokenGrant(_message.Message):
-    __slots__ = ("tokens", "after_ms", "again_ms", "bunch")
+    __slots__ = ("tokens", "after_ms", "again_ms")
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     AFTER_MS_FIELD_NUMBER: _ClassVar[int]
     AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
-    BUNCH_FIELD_NUMBER: _ClassVar[int]
     tokens: int
     after_ms: int
     again_ms: int
-    bunch: int
-    def __init__(self, tokens: _Optional[int] = ..., after_ms: _Optional[int] = ..., again_ms: _Optional[int] = ..., bunch: _Optional[int] = ...) -> None: ...
+    def __init__(self, tokens: _Optional[int] = ..., after_ms: _Optional[int] = ..., again_ms: _Optional[int] = ...) -> None: ...
 
 class DrawKeysRequest(_message.Message):
     __slots__ = ("home", "name", "keys")
@@ -264,18 +252,16 @@ class DrawKeysRequest(_message.Message):
     def __init__(self, home: _Optional[int] = ..., name: _Optional[str] = ..., keys: _Optional[_Iterable[_Union[KeyDraw, _Mapping]]] = ...) -> None: ...
 
 class KeyDraw(_message.Message):
-    __slots__ = ("limit", "limit_key", "want", "hold_ms", "back")
+    __slots__ = ("limit", "limit_key", "want", "hold_ms")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     LIMIT_KEY_FIELD_NUMBER: _ClassVar[int]
     WANT_FIELD_NUMBER: _ClassVar[int]
     HOLD_MS_FIELD_NUMBER: _ClassVar[int]
-    BACK_FIELD_NUMBER: _ClassVar[int]
     limit: LentLimit
     limit_key: str
     want: int
     hold_ms: int
-    back: _containers.RepeatedCompositeFieldContainer[TokensBack]
-    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., limit_key: _Optional[str] = ..., want: _Optional[int] = ..., hold_ms: _Optional[int] = ..., back: _Optional[_Iterable[_Union[TokensBack, _Mapping]]] = ...) -> None: ...
+    def __init__(self, limit: _Optional[_Union[LentLimit, _Mapping]] = ..., limit_key: _Optional[str] = ..., want: _Optional[int] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class DrawKeysResponse(_message.Message):
     __slots__ = ("keeper", "grants")

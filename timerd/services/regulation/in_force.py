@@ -17,7 +17,6 @@ from timerd.core.regulation import (
     LentLimits,
     LentRates,
     LimitedKey,
-    LimitLabels,
     RuledQueues,
     RuleKeyLimits,
     RuleLimits,
@@ -107,7 +106,7 @@ class RulesInForce:
             parts = membership, runner, self._boot_ms
             borrowing = Borrowing(self.lent, asking, *parts, granted)
             issuer = TokenIssuer(borrowing.keepers, self.lent, membership, self._boot_ms)
-            drawing = Drawing(self.rates, issuer, peers, membership, partial(self._drawn, keys, now_ms))
+            drawing = Drawing(self.rates, issuer, peers, membership, granted)
             key_borrowing = KeyBorrowing(self.lent_keys, asking, *parts, partial(self._granted, keys))
             if key_rates is not None:
                 of_keys = KeyTokenIssuer(key_borrowing.keepers, self.lent_keys.limits, membership, self._boot_ms)
@@ -129,24 +128,13 @@ class RulesInForce:
             rates.hold(labels, throttle.after_ms)
         return ""
 
-    def _drawn(self, keys: SharedKeyLimits, now_ms: Callable[[], int], labels: LimitLabels) -> None:
-        """It is known when more may start by a limit."""
-        for queue in self.by_rules.waiting_for(labels):
-            if self.by_rules.coming(queue):
-                keys.draw_ahead(queue, now_ms())
-        self.by_rules.granted(labels)
-
     def _granted(self, keys: SharedKeyLimits, more: Collection[LimitedKey]) -> None:
         if opened := keys.granted(more):
             self._opened(opened)
 
     def _key_rates(self, waiting: Callable[[QueueKey, str], int]) -> LentKeyRates | None:
         """None: there are no other instances."""
-        return (
-            None
-            if self.lent_keys is None
-            else LentKeyRates(self.lent_keys.limits, waiting, self._boot_ms, self.by_rules.coming)
-        )
+        return None if self.lent_keys is None else LentKeyRates(self.lent_keys.limits, waiting, self._boot_ms)
 
     def _keys(self, memory: Memory, lent_rates: LentKeyRates | None) -> SharedKeyLimits:
         parts, rates = (

@@ -1,5 +1,5 @@
-"""Instances draw the tokens of the rates of limit keys from the keepers of the homes: each starts by what it has drawn,
-and what it does not use goes back (rules T1 to T6 of docs/understand/protocol.md).
+"""Instances draw the tokens of the rates of limit keys from the keepers of the homes: each starts by what it has drawn
+(rules T1 to T5 of docs/understand/protocol.md).
 
 One call for a home at a time, which speaks of all its keys that are held back here. What is lost on the way lapses.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
-from timerd.core.regulation import MOST_ASKED, LentKeyRates, LimitedKey, TokenAsk
+from timerd.core.regulation import MOST_ASKED, KeyAsk, LentKeyRates, LimitedKey
 from timerd.peer.v1 import regulation_peer_pb2 as pb
+from timerd.services.background import begin
 from timerd.services.holding.membership import Membership
 from timerd.services.regulation.borrowing import MOST_HOPS, STORE_ERRORS
-from timerd.services.regulation.coalesced_calls import CoalescedCalls
-from timerd.services.regulation.drawing import give_back_s
 from timerd.services.regulation.key_token_issuer import KeyTokenIssuer
 from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.token_wire import (
@@ -48,16 +48,18 @@ class KeyDrawing:
         self._answered = answered
         # As they were named last.
         self._known: dict[int, str] = {}
-        self._calls = CoalescedCalls(self._draw, "drawing")
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        # Something was wanted while a call was under way, which may not have said it.
+        self._again: set[int] = set()
 
     def begin(self) -> None:
         self._membership.on_lapse(self._lapse)
-        self.rates.on_want(self._calls.want)
+        self.rates.on_want(self._call)
 
     def step(self) -> None:
         """Calls once more where nobody has answered."""
         for home in self.rates.to_call():
-            self._calls.want(home)
+            self._call(home)
 
     def leave(self) -> None:
         """Nothing is sent any more."""
@@ -74,6 +76,20 @@ class KeyDrawing:
         self.rates.lapse()
         self._known.clear()
 
+    def _call(self, home: int) -> None:
+        """One at a time; what is wanted meanwhile is asked for with the next one."""
+        if home in self._calls:
+            self._again.add(home)
+            return
+        task = self._calls[home] = begin(self._draw(home), "drawing")
+        task.add_done_callback(partial(self._called, home))
+
+    def _called(self, home: int, task: asyncio.Task[None]) -> None:
+        self._calls.pop(home, None)
+        if home in self._again and not task.cancelled():
+            self._again.discard(home)
+            self._call(home)
+
     async def _draw(self, home: int) -> None:
         """Where nobody answers it is asked again with the next step."""
         asks, asked_ms = self.rates.asks(home), self.rates.boot_ms()
@@ -84,10 +100,7 @@ class KeyDrawing:
                 self.rates.granted(asked_ms, asks, reply.grants)
                 self._answered(reply.grants.keys())
                 if len(asks) == MOST_ASKED:
-                    self._calls.want(home)
-                if bunches := [each for each in reply.grants.values() if each.bunch]:
-                    after_ms = max(each.after_ms for each in bunches)
-                    asyncio.get_running_loop().call_later(give_back_s(after_ms), self.rates.look, list(reply.grants))
+                    self._again.add(home)
                 return
             self._known.pop(home, None)
             if not reply.keeper or reply.keeper == asked:
@@ -100,7 +113,7 @@ class KeyDrawing:
             return keeper
         return self.issuer.place_of(home)
 
-    async def _answer(self, asked: str, home: int, asks: Mapping[LimitedKey, TokenAsk]) -> KeysDrawReply:
+    async def _answer(self, asked: str, home: int, asks: Mapping[LimitedKey, KeyAsk]) -> KeysDrawReply:
         """An empty one: none in time."""
         me = self._membership.name
         if asked == me:
@@ -108,7 +121,7 @@ class KeyDrawing:
         response: pb.DrawKeysResponse | None = await self._asking(asked, "DrawKeys", draw_keys_request(home, me, asks))
         return NOBODY if response is None else draw_keys_in(asks, response)
 
-    async def _drawn(self, home: int, name: str, asks: Mapping[LimitedKey, TokenAsk]) -> KeysDrawReply:
+    async def _drawn(self, home: int, name: str, asks: Mapping[LimitedKey, KeyAsk]) -> KeysDrawReply:
         """By this instance."""
         try:
             return await self.issuer.drawn(home, name, asks)

@@ -1,11 +1,11 @@
-"""The tokens of the rates of limit keys whose homes this instance keeps, for all instances (rules T1 to T6 of
+"""The tokens of the rates of limit keys whose homes this instance keeps, for all instances (rules T1 to T5 of
 docs/understand/protocol.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from timerd.core.regulation import LimitedKey, LimitsOfKeys, TokenAsk
+from timerd.core.regulation import KeyAsk, LimitedKey, LimitsOfKeys
 from timerd.services.holding.membership import Membership
 from timerd.services.regulation.keepers import HomeKeepers
 from timerd.services.regulation.permit_wire import LoanReply
@@ -27,7 +27,7 @@ class KeyTokenIssuer:
         """The instance that is to keep it. Empty: none lives."""
         return self._keepers.place_of(home)
 
-    async def drawn(self, home: int, name: str, asks: Mapping[LimitedKey, TokenAsk]) -> KeysDrawReply:
+    async def drawn(self, home: int, name: str, asks: Mapping[LimitedKey, KeyAsk]) -> KeysDrawReply:
         """By who keeps the home. Raises StoreUnavailable, StoreUnknown."""
         books = await self._keepers.found(home)
         if isinstance(books, LoanReply):
@@ -36,8 +36,6 @@ class KeyTokenIssuer:
         if not self._membership.trust.is_trusted(now_ms):
             # T4: another one may keep it by now.
             return KeysDrawReply("")
-        for key, ask in asks.items():
-            books.tokens.give_back(key, ask.back)
         grants = {
             key: books.tokens.draw(key, name, ask.want, ask.hold_ms, self._limits.limit_of(key), int(now_ms))
             for key, ask in asks.items()

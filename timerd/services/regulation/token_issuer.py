@@ -1,11 +1,11 @@
-"""The tokens of the rates of limits that this instance keeps, for all instances (rules T1 to T6 of
+"""The tokens of the rates of limits that this instance keeps, for all instances (rules T1 to T4 of
 docs/understand/protocol.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from timerd.core.regulation import LentLimits, LimitLabels, TokenAsk
+from timerd.core.regulation import LentLimits, LimitLabels
 from timerd.services.holding.membership import Membership
 from timerd.services.regulation.keepers import LimitKeepers
 from timerd.services.regulation.permit_wire import LoanReply
@@ -31,7 +31,7 @@ class TokenIssuer:
         """The instance that is to keep the limit. Empty: none lives."""
         return self._keepers.place_of(labels)
 
-    async def drawn(self, labels: LimitLabels, name: str, ask: TokenAsk) -> DrawReply:
+    async def drawn(self, labels: LimitLabels, name: str, want: int, held_for_ms: int) -> DrawReply:
         """By who keeps the limit. Raises StoreUnavailable, StoreUnknown."""
         books = await self._keepers.found(labels)
         if isinstance(books, LoanReply):
@@ -40,8 +40,7 @@ class TokenIssuer:
         if not self._membership.trust.is_trusted(now_ms):
             # T3: another one may keep it by now.
             return DrawReply("")
-        if ask.hold_ms:
-            books.tokens.hold(ask.hold_ms, int(now_ms))
-        books.tokens.give_back(ask.back)
+        if held_for_ms:
+            books.tokens.hold(held_for_ms, int(now_ms))
         limit = self._lent.limit_of(labels)
-        return DrawReply(self._membership.name, books.tokens.draw(name, ask.want, limit, int(now_ms)))
+        return DrawReply(self._membership.name, books.tokens.draw(name, want, limit, int(now_ms)))

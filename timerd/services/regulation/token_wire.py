@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from timerd.core.regulation import LimitedKey, LimitLabels, TokenAsk, TokenGrant, UnusedTokens
+from timerd.core.regulation import KeyAsk, LimitedKey, TokenGrant
 from timerd.peer.v1 import regulation_peer_pb2 as pb
 from timerd.services.regulation.permit_wire import labels_in, limit_message
 
@@ -15,16 +15,6 @@ class DrawReply(NamedTuple):
 
     keeper: str
     grant: TokenGrant | None = None
-
-
-def draw_request(labels: LimitLabels, name: str, ask: TokenAsk) -> pb.DrawRequest:
-    back = _back_message(ask.back)
-    return pb.DrawRequest(limit=limit_message(labels), name=name, want=ask.want, hold_ms=ask.hold_ms, back=back)
-
-
-def ask_in(message: pb.DrawRequest | pb.KeyDraw) -> TokenAsk:
-    back = {each.bunch: each.tokens for each in message.back}
-    return TokenAsk(message.want, message.hold_ms, back)
 
 
 def draw_message(reply: DrawReply) -> pb.DrawResponse:
@@ -42,22 +32,16 @@ class KeysDrawReply(NamedTuple):
     grants: Mapping[LimitedKey, TokenGrant] | None = None
 
 
-def draw_keys_request(home: int, name: str, asks: Mapping[LimitedKey, TokenAsk]) -> pb.DrawKeysRequest:
+def draw_keys_request(home: int, name: str, asks: Mapping[LimitedKey, KeyAsk]) -> pb.DrawKeysRequest:
     keys = [
-        pb.KeyDraw(
-            limit=limit_message(key.limit),
-            limit_key=key.limit_key,
-            want=ask.want,
-            hold_ms=ask.hold_ms,
-            back=_back_message(ask.back),
-        )
+        pb.KeyDraw(limit=limit_message(key.limit), limit_key=key.limit_key, want=ask.want, hold_ms=ask.hold_ms)
         for key, ask in asks.items()
     ]
     return pb.DrawKeysRequest(home=home, name=name, keys=keys)
 
 
-def asks_in(message: pb.DrawKeysRequest) -> dict[LimitedKey, TokenAsk]:
-    return {LimitedKey(labels_in(each.limit), each.limit_key): ask_in(each) for each in message.keys}
+def asks_in(message: pb.DrawKeysRequest) -> dict[LimitedKey, KeyAsk]:
+    return {LimitedKey(labels_in(each.limit), each.limit_key): KeyAsk(each.want, each.hold_ms) for each in message.keys}
 
 
 def draw_keys_message(asks: Collection[LimitedKey], reply: KeysDrawReply) -> pb.DrawKeysResponse:
@@ -74,12 +58,8 @@ def draw_keys_in(asks: Collection[LimitedKey], message: pb.DrawKeysResponse) -> 
 
 
 def _message(grant: TokenGrant) -> pb.TokenGrant:
-    return pb.TokenGrant(tokens=grant.tokens, after_ms=grant.after_ms, again_ms=grant.again_ms, bunch=grant.bunch)
+    return pb.TokenGrant(tokens=grant.tokens, after_ms=grant.after_ms, again_ms=grant.again_ms)
 
 
 def _grant(message: pb.TokenGrant) -> TokenGrant:
-    return TokenGrant(message.tokens, message.after_ms, message.again_ms, message.bunch)
-
-
-def _back_message(back: UnusedTokens) -> list[pb.TokensBack]:
-    return [pb.TokensBack(bunch=bunch, tokens=tokens) for bunch, tokens in back.items()]
+    return TokenGrant(message.tokens, message.after_ms, message.again_ms)
