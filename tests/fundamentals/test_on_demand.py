@@ -140,6 +140,22 @@ async def test_where_limit_keys_take_turns_it_is_first_of_its_own_key(
     assert order.index("globex 0") < order.index("acme 0")
 
 
+async def test_it_keeps_to_limits_and_to_a_pause_as_every_other_one(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    await client.queues.put("mails", rate="1/s", burst=1)
+    await client.schedule_many("mails", [(b"now", 1)] * 5, options=SOON)
+    await inbox.works("mails")
+    await server.advance(seconds=3.5)
+    assert len(inbox.got) == 3
+    await client.queues.pause("mails")
+    await server.advance(seconds=10)
+    assert len(inbox.got) == 3
+    await client.queues.resume("mails")
+    await server.advance(seconds=10)
+    assert len(inbox.got) == 5
+
+
 async def test_within_an_ordering_key_it_keeps_its_place(server: Server, client: Client, inbox: Inbox) -> None:
     """Between keys it is ahead."""
     inbox.after = lambda _: server.sleep(seconds=1)

@@ -313,6 +313,16 @@ MUTANTS = (
         tests=("tests/unit/test_ordering_keys.py::test_what_is_sent_beside_another_key_is_no_second_one_of_it",),
     ),
     Mutant(
+        name="priority-within-a-key",
+        guarantee="G21",
+        file="timerd/core/ordering/order_keys.py",
+        old="        entry = NOTHING_MS if is_with_worker else position_ms, filed.seq",
+        new="        urgent_ms = 64_000 * filed.rows.template_of(filed.row).priority\n"
+        "        entry = NOTHING_MS if is_with_worker else position_ms - urgent_ms, filed.seq",
+        breaks="a task of high priority passes earlier ones of its ordering key",
+        tests=("tests/unit/test_ordering_keys.py::test_priority_counts_between_keys_and_never_within_one",),
+    ),
+    Mutant(
         name="moved-to-one-place",
         guarantee="G21",
         file="timerd/services/engine/moving.py",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from timerd.core.fairness import KeyedRows, LimitKeys
-from timerd.core.fairness.limit_keys import NoKeyLimits
+from timerd.core.fairness.limit_keys import KeyRoom, NoKeyLimits
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup
@@ -80,3 +82,28 @@ def test_a_key_alone_is_taken_in_one_go() -> None:
     mail.file("a", 1_000)
     assert mail.take(600) == "a" * 600
     assert mail.keys.waiting(QUEUE, "a") == 400
+
+
+class OneIsBlocked(NoKeyLimits):
+    """A key may start nothing until something of it ends. `asked`: how often somebody asked for it."""
+
+    def __init__(self, limit_key: str) -> None:
+        self._limit_key = limit_key
+        self.asked = 0
+
+    def room(self, queue: QueueKey, limit_key: str, picked: int, now_ms: int) -> KeyRoom:
+        if limit_key != self._limit_key:
+            return super().room(queue, limit_key, picked, now_ms)
+        self.asked += 1
+        return KeyRoom(0, math.inf)
+
+
+def test_a_blocked_key_stops_nobody_and_is_not_looked_at_again() -> None:
+    mail, limits = Mail(), OneIsBlocked("a")
+    mail.keys.goes_by(limits)
+    mail.file("a", 50)
+    mail.file("b", 50)
+    assert mail.take(5) == "b" * 5
+    asked = limits.asked
+    assert "".join(mail.take(5) for _ in range(9)) == "b" * 45
+    assert limits.asked == asked
