@@ -199,7 +199,7 @@ def test_a_task_that_is_not_there_is_exit_code_1(terminal: Terminal, server: Fak
     server.timers.unary_answers["Get"].append(refusal)
     ran = terminal("get", "A9", "--json")
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("timerd: There is no task A9. 'A9' is too short to be a part of an id: give 4 characters")
+    assert ran.err.startswith("timerd: 'A9' is too short to be a part of an id: give 4 characters")
 
 
 def test_list_goes_through_the_pages_up_to_its_limit(terminal: Terminal, server: FakeServer) -> None:
