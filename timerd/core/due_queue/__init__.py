@@ -16,6 +16,7 @@ from timerd.core.due_queue.key_places import (
 from timerd.core.due_queue.runs import by_position, each_of, split
 from timerd.core.due_queue.standing import rows_left
 from timerd.core.due_queue.tie_order import RowsAt, before, behind, tie_of, ties_of
+from timerd.core.due_queue.waiting_bytes import waiting_bytes as bytes_of
 
 __all__ = [
     "MOST_KEYS",
@@ -39,4 +40,5 @@ __all__ = [
     "split",
     "tie_of",
     "ties_of",
+    "bytes_of",
 ]

@@ -18,11 +18,11 @@ from timerd.core.due_queue import (
     CutPlace,
     DueQueue,
     before,
+    bytes_of,
     cuts_of,
     is_kept,
     split,
 )
-from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.fairness import KeyedRows, RowChoice, keys_of
 from timerd.core.gates import Gate
 from timerd.core.ordering import OrderedRows
@@ -208,7 +208,7 @@ class RowsInHand:
         if rows is not None and len(rows):
             # What is left of a lean run may take more than all of it did.
             size_bytes = max(0, lane_bytes - self.waiting.lane_bytes(queue))
-            self.keyed.file(queue, rows, min(size_bytes, waiting_bytes(rows)) if is_cut else size_bytes)
+            self.keyed.file(queue, rows, min(size_bytes, bytes_of(rows)) if is_cut else size_bytes)
         self.keyed.tidy()
         self._count()
         return rows is not None and (len(rows) == limit or self.waiting.is_being_cut(queue))
