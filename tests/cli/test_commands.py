@@ -83,6 +83,14 @@ def test_schedule_passes_on_what_it_is_told(terminal: Terminal, server: FakeServ
     assert template.retry.attempt_timeout.seconds == 300
 
 
+@pytest.mark.parametrize("expire", [[], ["--expire-in", "11m"]])
+def test_a_task_on_demand_needs_an_end(terminal: Terminal, server: FakeServer, expire: list[str]) -> None:
+    """It is said by the name of the option, and the server is not asked."""
+    ran = terminal("schedule", "mails", "x", "--in", "1s", "--on-demand", *expire)
+    assert (ran.code, server.timers.unary) == (2, [])
+    assert "10 minutes at most: add --expire-in, up to 10m." in ran.err
+
+
 def test_schedule_takes_a_file_with_a_payload_a_line(terminal: Terminal, server: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "many").write_text("".join(f"number {index}\n" for index in range(2500)))
     ran = terminal("schedule", "mails", "--file", str(tmp_path / "many"), "--in", "2h30m")

@@ -111,6 +111,20 @@ def test_of_queues_that_were_cut_and_of_one_with_keys_that_are_dry_each_is_read_
     assert read == [letters, mails, labels] * 2
 
 
+def test_a_queue_is_read_on_although_nobody_has_gone_on_with_its_cut() -> None:
+    """As after tasks that were scheduled one by one: no page comes, behind which room is made."""
+    here = Hand(1_000)
+    for number in range(3):
+        here.rows.waiting.add(group(Counter(long=20, short=1)) if number else group(Counter(short=1)))
+    places = {"long": KeyPlace((2, 0), 20, 1, 1)}
+    with patch.object(due_queue, "CUT_RUNS", 1):
+        here.rows.waiting.cut_keys(QUEUE, places)
+    here.rows.left.leave_of_keys(QUEUE, places)
+    assert here.rows.waiting.is_being_cut(QUEUE)
+    assert here.table.begin_reload() == 2
+    assert not here.rows.waiting.is_being_cut(QUEUE)
+
+
 def test_rows_that_nothing_tells_apart_are_kept_together() -> None:
     rows = group(Counter(noisy=100), at_ms=5)
     rows.columns["index"] = 3

@@ -13,6 +13,7 @@ import typer
 
 from timerd.commands.failures import WrongInput
 from timerd.commands.times import parse_span
+from timerd.model.task import MAX_ON_DEMAND_MS
 
 _TASK, _RETRY = "Task", "Retry"
 
@@ -60,11 +61,14 @@ def _task_options(
     attempt_timeout: AttemptTimeout = None,
 ) -> dict[str, Any]:
     """As keywords of TaskOptions. Raises WrongInput."""
+    expire_after = lifetime("--expire-in", expire_in)
+    if on_demand:
+        _check_on_demand(expire_after)
     return {
         **{"limit_key": limit_key, "priority": priority, "content_type": content_type, "on_end": on_end},
         "on_demand": on_demand,
         "retry": _retry_of(max_attempts, backoff, max_backoff, attempt_timeout),
-        "expire_after": lifetime("--expire-in", expire_in),
+        "expire_after": expire_after,
         "soft_expire_after": lifetime("--soft-expire-in", soft_expire_in),
         "keep_result": lifetime("--keep-result", keep_result),
         "stall_timeout": lifetime("--stall-timeout", stall_timeout),
@@ -96,6 +100,15 @@ def _retry_of(max_attempts: int, backoff: str | None, max_backoff: str | None, a
     spans = {"initial_backoff": backoff, "max_backoff": max_backoff, "attempt_timeout": attempt_timeout}
     given: dict[str, Any] = {name: parse_span(text) for name, text in spans.items() if text is not None}
     return RetryPolicy(max_attempts=max_attempts, **given)
+
+
+def _check_on_demand(expire_after: timedelta | None) -> None:
+    """By the names of the options, where the server knows others."""
+    if expire_after is None or expire_after > timedelta(milliseconds=MAX_ON_DEMAND_MS):
+        raise WrongInput(
+            "--on-demand goes before what waits in line, so the task may be worth something for 10 minutes at most: "
+            "add --expire-in, up to 10m."
+        )
 
 
 def lifetime(option: str, given: str | None) -> timedelta | None:

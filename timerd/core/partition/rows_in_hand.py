@@ -117,9 +117,6 @@ class RowsInHand:
         return next(filter(self._is_thin, self.left.queues()), None)
 
     def _is_thin(self, queue: QueueKey) -> bool:
-        """One that is being cut is not: a reload would have to finish that in one step."""
-        if self.waiting.is_being_cut(queue):
-            return False
         first_ms = self.left.first_ms(queue)
         if self._memory.wants_more(queue, self.lane_bytes(queue), first_ms):
             return True
@@ -137,7 +134,8 @@ class RowsInHand:
         return self.left.dry(queue, self.waiting.next_ms(queue), counts)
 
     def begin_reload(self, queue: QueueKey) -> int:
-        """The queue's rows at or after the returned position are read from the store again."""
+        """The queue's rows at or after the returned position are read from the store again. A cut of it is finished in
+        this step, for nobody else need go on with it."""
         is_thin = self._memory.wants_more(queue, self.lane_bytes(queue), self.left.first_ms(queue))
         self.waiting.cut_on(queue, LAST)
         reload = self.left.taken_out(queue, () if is_thin else self._dry(queue))

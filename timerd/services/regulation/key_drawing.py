@@ -6,16 +6,14 @@ One call for a home at a time, which speaks of all its keys that are held back h
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 
 from timerd.core.regulation import MOST_ASKED, KeyAsk, LentKeyRates, LimitedKey
 from timerd.peer.v1 import regulation_peer_pb2 as pb
-from timerd.services.background import begin
 from timerd.services.holding.membership import Membership
 from timerd.services.regulation.borrowing import MOST_HOPS, STORE_ERRORS
+from timerd.services.regulation.coalesced_calls import CoalescedCalls
 from timerd.services.regulation.key_token_issuer import KeyTokenIssuer
 from timerd.services.regulation.limit_peers import LimitPeers
 from timerd.services.regulation.token_wire import (
@@ -48,18 +46,16 @@ class KeyDrawing:
         self._answered = answered
         # As they were named last.
         self._known: dict[int, str] = {}
-        self._calls: dict[int, asyncio.Task[None]] = {}
-        # Something was wanted while a call was under way, which may not have said it.
-        self._again: set[int] = set()
+        self._calls = CoalescedCalls(self._draw, "drawing")
 
     def begin(self) -> None:
         self._membership.on_lapse(self._lapse)
-        self.rates.on_want(self._call)
+        self.rates.on_want(self._calls.want)
 
     def step(self) -> None:
         """Calls once more where nobody has answered."""
         for home in self.rates.to_call():
-            self._call(home)
+            self._calls.want(home)
 
     def leave(self) -> None:
         """Nothing is sent any more."""
@@ -76,20 +72,6 @@ class KeyDrawing:
         self.rates.lapse()
         self._known.clear()
 
-    def _call(self, home: int) -> None:
-        """One at a time; what is wanted meanwhile is asked for with the next one."""
-        if home in self._calls:
-            self._again.add(home)
-            return
-        task = self._calls[home] = begin(self._draw(home), "drawing")
-        task.add_done_callback(partial(self._called, home))
-
-    def _called(self, home: int, task: asyncio.Task[None]) -> None:
-        self._calls.pop(home, None)
-        if home in self._again and not task.cancelled():
-            self._again.discard(home)
-            self._call(home)
-
     async def _draw(self, home: int) -> None:
         """Where nobody answers it is asked again with the next step."""
         asks, asked_ms = self.rates.asks(home), self.rates.boot_ms()
@@ -100,7 +82,7 @@ class KeyDrawing:
                 self.rates.granted(asked_ms, asks, reply.grants)
                 self._answered(reply.grants.keys())
                 if len(asks) == MOST_ASKED:
-                    self._again.add(home)
+                    self._calls.want(home)
                 return
             self._known.pop(home, None)
             if not reply.keeper or reply.keeper == asked:
