@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -49,8 +48,18 @@ class MysqlServer:
         self._home = Path(tempfile.mkdtemp(prefix="timerd-mysql-"))
         self._data = self._home / "data"
         self._process: subprocess.Popen[bytes] | None = None
+        # A server that starts removes all temporary tables that it finds, also those of another one that runs.
+        temporary = self._home / "tmp"
+        temporary.mkdir()
+        self._environment = os.environ | {"TMPDIR": str(temporary)}
         if (user := _other_user()) is not None:
-            os.chown(self._home, user, -1)
+            for folder in (self._home, temporary):
+                os.chown(folder, user, -1)
+
+    @property
+    def home(self) -> Path:
+        """Its folder, with all that it writes."""
+        return self._home
 
     def url(self, database: str = "shop") -> str:
         return f"mysql://app@127.0.0.1:{self.port}/{database}"
@@ -69,7 +78,14 @@ class MysqlServer:
 
     def _run(self, command: list[str]) -> None:
         done = subprocess.run(
-            command, user=_other_user(), cwd=self._home, capture_output=True, text=True, check=False, timeout=300
+            command,
+            user=_other_user(),
+            cwd=self._home,
+            env=self._environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         if done.returncode:
             raise MysqlFailed(f"{command[0]} failed:\n{done.stdout[-1000:]}{done.stderr[-1000:]}")
@@ -87,7 +103,13 @@ class MysqlServer:
         ]
         with (self._home / "out.log").open("ab") as out:
             self._process = subprocess.Popen(
-                command, user=_other_user(), cwd=self._home, stdin=subprocess.DEVNULL, stdout=out, stderr=out
+                command,
+                user=_other_user(),
+                cwd=self._home,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
             )
         end_s = time.monotonic() + START_TIMEOUT_S
         while not self._listens():
@@ -112,8 +134,6 @@ class MysqlServer:
         self.start()
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(timeout=60)
-            self._process = None
+        """By a kill, for one that has just started does not hear a signal to end, and its data goes with it."""
+        self.kill()
         shutil.rmtree(self._home, ignore_errors=True)
