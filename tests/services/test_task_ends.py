@@ -132,7 +132,16 @@ async def test_what_a_first_attempt_was_acknowledged_with_is_known_without_a_loo
         ends.kept(TASK.digest, b"six")
         ends.kept(TASK.digest, b"said again")
         ends.settled(acked(0, side_by_side=side_by_side))
-        assert await ends.result_of_new(wait, 60.0) == b"six"
+        assert await ends.first_attempt_acked(wait, 60.0)
+        assert wait.result == b"six"
+
+
+async def test_that_a_first_attempt_has_no_result_is_known_as_well() -> None:
+    ends = TaskEnds()
+    with ends.noted(TASK.digest) as wait:
+        ends.settled(acked(0, side_by_side=False))
+        assert await ends.first_attempt_acked(wait, 60.0)
+        assert wait.result is None
 
 
 @pytest.mark.parametrize("side_by_side", [True, False])
@@ -142,7 +151,7 @@ async def test_of_a_later_attempt_somebody_has_to_look_what_was_before(side_by_s
     with ends.noted(TASK.digest) as wait:
         ends.kept(TASK.digest, b"six")
         ends.settled(acked(1, side_by_side=side_by_side))
-        assert await ends.result_of_new(wait, 60.0) is None
+        assert not await ends.first_attempt_acked(wait, 60.0)
 
 
 async def test_beside_other_instances_somebody_always_looks() -> None:
@@ -162,4 +171,4 @@ async def test_beside_other_instances_somebody_always_looks() -> None:
     with ends.noted(TASK.digest) as wait:
         ends.kept(TASK.digest, b"six")
         ends.settled(acked(0, side_by_side=False))
-        assert await ends.result_of_new(wait, 60.0) is None
+        assert not await ends.first_attempt_acked(wait, 60.0)

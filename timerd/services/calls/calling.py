@@ -77,8 +77,8 @@ class AnsweredCalls:
     async def _ended(self, namespace: str, stored: StoredTasks, wait: NotedWait, timeout_s: float) -> wire.CallResponse:
         task, may_be_over = stored.task_ids[0], stored.may_be_repeat
         look, until_s = partial(self._verbs.get, namespace, task), perf_counter() + timeout_s
-        if not may_be_over and (kept := await self._ends.result_of_new(wait, timeout_s)) is not None:
-            return _reply(task, State.ACKED, task_wire.Result.FromString(kept))
+        if not may_be_over and await self._ends.first_attempt_acked(wait, timeout_s):
+            return _reply(task, State.ACKED, _kept(wait))
         left_s = max(0.0, until_s - perf_counter())
         try:
             view = await self._ends.until_over(wait, look, left_s, may_be_over=may_be_over)
@@ -123,6 +123,10 @@ def on_demand(draft: Draft) -> Draft:
 def _awaited(template: Template) -> Template:
     is_short = 0 < template.expire_after_ms <= MAX_ON_DEMAND_MS
     return replace(template, on_demand=template.on_demand or is_short)
+
+
+def _kept(wait: NotedWait) -> task_wire.Result | None:
+    return task_wire.Result.FromString(wait.result) if wait.result is not None else None
 
 
 def _reply(

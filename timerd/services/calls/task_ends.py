@@ -129,7 +129,8 @@ class TaskEnds:
                 if view.state in OVER or until_s - loop.time() < LEAST_S:
                     return view
             with suppress(TimeoutError):
-                await asyncio.wait_for(wait.heard.wait(), min(again_s, max(0.0, until_s - loop.time())))
+                async with asyncio.timeout(min(again_s, max(0.0, until_s - loop.time()))):
+                    await wait.heard.wait()
             again_s, looks = min(2 * again_s, LAST_LOOK_S), True
             # Who was silent, has forgotten it, or has come since.
             self._others.ask(wait.digest)
@@ -160,15 +161,17 @@ class TaskEnds:
         if self._is_stopped:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
 
-    async def result_of_new(self, wait: NotedWait, timeout_s: float) -> bytes | None:
-        """Of a task that is new since it was noted: with what its first attempt has ended it. None: that was not heard
-        soon, or is not all, so somebody has to look. Where there are other instances they may keep a result as well,
-        and the first one stands."""
+    async def first_attempt_acked(self, wait: NotedWait, timeout_s: float) -> bool:
+        """Whether a task that is new since it was noted has ended so: `wait.result` is then all that is kept. False:
+        that was not heard soon, or is not all, so somebody has to look. Where there are other instances they may keep
+        a result as well, and the first one stands."""
         if not isinstance(self._others, NoEndsElsewhere):
-            return None
+            return False
         with suppress(TimeoutError):
-            await asyncio.wait_for(wait.heard.wait(), min(FIRST_LOOK_S, timeout_s))
-        return wait.result if wait.is_acked else None
+            # Not `wait_for`, which begins a task for each.
+            async with asyncio.timeout(min(FIRST_LOOK_S, timeout_s)):
+                await wait.heard.wait()
+        return wait.is_acked
 
     def kept(self, digest: bytes, result: bytes) -> None:
         """The first attempt of the task was acknowledged with this, which is durable."""
