@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import pytest
 
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
 from tests.sdk.worker_rig import ACK, NACK, REJECT, running
 from timerd import Delivery, Reject, Retry, TimerdError, Worker
+from timerd.v1 import work_service_pb2 as wk
 
 
 async def test_a_handler_that_returns_acknowledges(server: FakeServer) -> None:
@@ -250,3 +252,22 @@ async def test_mistakes_are_told_before_anything_runs(server: FakeServer) -> Non
         worker.on_batch("q")(print)
     with pytest.raises(TimerdError, match="`concurrency` is 0"):
         worker.on("r", concurrency=0)(print)
+
+
+async def test_what_a_handler_sets_for_itself_no_other_call_sees(server: FakeServer) -> None:
+    """As a library does that notes whose request this is. What is set where the worker runs all of them see."""
+    worker, seen = Worker(server.target), list[tuple[str, str]]()
+    customer, program = ContextVar("customer", default="nobody"), ContextVar("program", default="none")
+
+    @worker.on("q", concurrency=1)
+    async def handle(delivery: Delivery) -> None:
+        seen.append((program.get(), customer.get()))
+        customer.set(delivery.payload.decode())
+
+    program.set("letters")
+    async with running(worker):
+        await server.work.until(lambda: bool(server.work.opens))
+        # More than there is room for: the second one begins where the first one ends.
+        server.work.say(wk.WorkResponse(deliver=deliver_of("q", [b"ada", b"bob", b"eve"])))
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 3)
+    assert seen == [("letters", "nobody")] * 3

@@ -117,6 +117,7 @@ class HandlerCalls:
         self._handler = handler
         self._on_free = on_free
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = contextvars.Context()
         self._threads = HandlerThreads(concurrency)
         self._is_aborting = False
         self._is_async = _is_async(handler)
@@ -130,14 +131,22 @@ class HandlerCalls:
     def tasks(self) -> set[asyncio.Task[None]]:
         return set(self._tasks)
 
-    def spawn(self, work: Coroutine[None, None, None]) -> None:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work, name=self.name)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
+    def start(self) -> None:
+        """Calls begin with what is current here, whatever is when there is room for them."""
+        self._context = contextvars.copy_context()
 
-    def _on_done(self, task: asyncio.Task[None]) -> None:
+    def spawn(self, work: Coroutine[None, None, None]) -> None:
+        """What it does last is to say that it has ended."""
+        loop, context = asyncio.get_running_loop(), self._context.copy()
+        task: asyncio.Task[None] = loop.create_task(work, name=self.name, context=context)
+        self._tasks.add(task)
+
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """Says so itself, and not a callback of it, which would be a turn of the loop more for each call."""
         self._tasks.discard(task)
-        self._on_free()
+        # One that is thrown away with its loop makes no room.
+        if asyncio._get_running_loop() is not None:
+            self._on_free()
 
     async def _in_thread(self, argument: object) -> object:
         # What is current here (a trace) is current in the thread.
@@ -163,6 +172,8 @@ class HandlerCalls:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # Of what was cancelled before it began nobody has said that it has ended.
+        self._tasks.clear()
         self._threads.close()
         if isinstance(self._handler, HandlerProcesses):
             self._handler.close()

@@ -171,6 +171,7 @@ class SingleLane:
 
     def start(self, host: LaneHost) -> None:
         """Also of a worker that runs once more: nothing of what it had is left."""
+        self._running.start()
         self._host = host
         self._waiting = Waiting(host)
         self.held = 0
@@ -241,6 +242,7 @@ class SingleLane:
             self._end(hold)
             if change := self._credit.ran(call.took_s()):
                 self._host.resized(self.queue, change)
+            self._running.ended(call.task)
 
     def interrupt(self) -> None:
         self._limits.interrupt()
@@ -280,7 +282,7 @@ class BatchLane:
         self._concurrency = concurrency
         self._handler = handler
         self._tracing = tracing
-        self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
+        self._running = HandlerCalls(handler, queue, concurrency, tracing, self._on_free)
         self._spans = spans
         self._shield = flag(shield, "shield")
         self._limits = TimeLimits(spans, self._on_over, shield=shield)
@@ -305,6 +307,7 @@ class BatchLane:
         return f"{self.queue} (batches of up to {self._max_size:,})"
 
     def start(self, host: LaneHost) -> None:
+        self._running.start()
         self._host = host
         self._waiting = Waiting(host)
         self.held = 0
@@ -320,6 +323,10 @@ class BatchLane:
         for hold in waiting:
             self._host.settle(RELEASE, hold.tokens)
         self._end(waiting)
+
+    def _on_free(self) -> None:
+        """What comes in the same turn is to be in the next batch."""
+        asyncio.get_running_loop().call_soon(self._start_waiting)
 
     def _start_waiting(self) -> None:
         while self._waiting and len(self._running) < self._concurrency:
@@ -358,6 +365,7 @@ class BatchLane:
             self._end(holds)
             if more:
                 self._host.resized(self.queue, more)
+            self._running.ended(call.task)
 
     def _settle(self, holds: list[Hold], deliveries: list[Delivery], results: BatchResults) -> None:
         if results is None:
