@@ -35,13 +35,20 @@ type answer struct {
 }
 
 // Ask has a task handled at once, and returns what its handler has set as Result. It is stored like any other task; only its Key,
-// When and ExpireAt are left out. For the timeout, default 30 s, the answer is of use: then no attempt begins any more, and an
-// *Unanswered is returned. When ctx is done before, the task is cancelled.
+// When and ExpireAt are left out, and ExpireAfter is the timeout, default 30 s. For so long the answer is of use: then no attempt
+// begins any more, one that is under way is over, and an *Unanswered is returned. With a timeout of up to 10 minutes it is on
+// demand. When ctx is done before, the task is cancelled.
 func (c *Client) Ask(ctx context.Context, task NewTask, timeout time.Duration) ([]byte, error) {
-	until := time.Now().Add(cmp.Or(timeout, 30*time.Second))
-	task.OnConflict, task.ExpireAt = "", time.Time{}
-	template := task.template()
-	template["expireAfter"], template["keepResult"] = span(time.Until(until)), span(keepAnswer)
+	timeout = cmp.Or(timeout, 30*time.Second)
+	if timeout < 0 {
+		return nil, invalid("the timeout is %v: give more than 0, or 0 for 30 s", timeout)
+	}
+	task.OnConflict, task.When, task.ExpireAt, task.ExpireAfter = "", When{}, time.Time{}, timeout
+	task.KeepResult = cmp.Or(task.KeepResult, keepAnswer)
+	if err := task.check(); err != nil {
+		return nil, err
+	}
+	until, template := time.Now().Add(timeout), task.template()
 	request := message{"template": template, "payload": task.Payload, "requestTime": time.Now()}
 	request["requestId"] = cmp.Or(task.RequestID, rand.Text())
 	limited, stop := context.WithDeadline(ctx, until.Add(answerLate))

@@ -56,27 +56,6 @@ type When struct {
 	Delay time.Duration
 }
 
-// NewTask is what Schedule stores. Only Queue is needed.
-type NewTask struct {
-	Queue       string
-	Payload     []byte
-	When        When
-	Key         string // a name of your own, unique in the namespace
-	OnConflict  string // where the key is in use: "reject" (default), "keep" or "replace"
-	RequestID   string // by which a repeat is known for 24 h; a delay counts from the first call. Default a new one
-	Labels      map[string]string
-	ContentType string
-	Priority    int       // 0 to 10; 10 is first
-	ExpireAt    time.Time // not delivered at or after it
-	MaxAttempts int       // default 20
-	Traceparent string
-	OrderingKey string // tasks of the queue with the same one are delivered one at a time, in order
-	LimitKey    string // by which tasks of the queue take turns and have limits, such as a customer
-	// StallTimeout fails an attempt that says no Progress for so long, a second to 7 days; 0: never.
-	StallTimeout time.Duration
-	OnEnd        string // a queue in which a task is made when this one ends, however it does: Task.Ended tells its handler how
-}
-
 // Scheduled is a task on stable storage. Outcome is "STORED", or "KEPT": the key was in use, ID is of the task that has it.
 type Scheduled struct {
 	ID       string    `json:"taskId"`
@@ -86,35 +65,15 @@ type Scheduled struct {
 
 // Schedule stores a task, and returns when it is on stable storage.
 func (c *Client) Schedule(ctx context.Context, task NewTask) (Scheduled, error) {
-	request := message{"template": task.template(), "payload": task.Payload, "key": task.Key, "requestId": task.RequestID}
 	var reply Scheduled
-	err := c.Call(ctx, "TimerService/Schedule", request.due(task.When), &reply)
+	err := task.check()
+	if err != nil {
+		return reply, err
+	}
+	request := message{"template": task.template(), "payload": task.Payload, "key": task.Key, "requestId": task.RequestID}
+	err = c.Call(ctx, "TimerService/Schedule", request.due(task.When), &reply)
 	reply.Outcome = strings.TrimPrefix(reply.Outcome, "ITEM_OUTCOME_")
 	return reply, err
-}
-
-func (task NewTask) template() message {
-	template := message{"queue": task.Queue, "labels": task.Labels, "contentType": task.ContentType,
-		"priority": task.Priority, "traceparent": task.Traceparent, "retry": message{"maxAttempts": task.MaxAttempts}}
-	if task.OnConflict != "" {
-		template["onConflict"] = "CONFLICT_POLICY_" + strings.ToUpper(task.OnConflict)
-	}
-	if !task.ExpireAt.IsZero() {
-		template["expireTime"] = task.ExpireAt
-	}
-	if task.OrderingKey != "" {
-		template["orderingKey"] = task.OrderingKey
-	}
-	if task.LimitKey != "" {
-		template["limitKey"] = task.LimitKey
-	}
-	if task.StallTimeout != 0 {
-		template["stallTimeout"] = span(task.StallTimeout)
-	}
-	if task.OnEnd != "" {
-		template["onEnd"] = task.OnEnd
-	}
-	return template
 }
 
 // Cancel returns the outcome: "CANCELLED" (no delivery starts any more), "ALREADY_FIRED", "IN_FLIGHT", "NOT_FOUND", or

@@ -48,9 +48,24 @@ const (
 	look = time.Second / 2
 	// So long before the server's first chance to miss a word it is told: it waits two seconds longer than the worker.
 	ahead = 2 * look
+	// The server ends an attempt two seconds after its time is over: then it tells why.
+	overdue = 2*time.Second + look
 )
 
-// watch fails the attempts whose handlers have said nothing for too long.
+// asksAt is when the server is asked whether the time of the attempt is over; zero: never.
+func (t *Task) asksAt(begun time.Time) (at time.Time) {
+	if t.AttemptTimeout > 0 {
+		at = begun.Add(t.AttemptTimeout + overdue)
+	}
+	if ends := t.Deadline.Add(overdue); !t.Deadline.IsZero() && (at.IsZero() || ends.Before(at)) {
+		at = ends
+	}
+	return at
+}
+
+func (t *Task) hasExpired() bool { return !t.Deadline.IsZero() && !time.Now().Before(t.Deadline) }
+
+// watch fails the attempts whose handlers have said nothing for too long, and asks about those whose time is over.
 func (w *worker) watch(ctx context.Context) {
 	for {
 		select {
@@ -78,10 +93,15 @@ func (w *worker) silent(now time.Time) (stalled []*hold, due []*Task) {
 	defer w.mutex.Unlock()
 	for _, held := range w.inHand {
 		heard, stall, known := held.task.heard(held.begun), w.stallOf(held.task), held.task.StallTimeout
-		if held.isEnded || stall == 0 {
+		if held.isEnded {
 			continue
 		}
-		if now.Sub(heard) >= stall {
+		if asks := held.asksAt; !asks.IsZero() && now.After(asks) {
+			held.asksAt = time.Time{}
+			due = append(due, held.task)
+		} else if stall == 0 {
+			continue
+		} else if now.Sub(heard) >= stall {
 			held.isEnded = true
 			held.telling.Add(1)
 			stalled = append(stalled, held)

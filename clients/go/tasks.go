@@ -16,13 +16,20 @@ type Task struct {
 	Payload     []byte
 	ContentType string
 	Labels      map[string]string
+	Priority    int
 	FireTime    time.Time
-	Attempt     int // 1 for the first
-	Late        bool
-	Traceparent string
-	OrderingKey string
+	// Deadline is when the attempt is worth nothing any more, by ExpireAfter; zero: never.
+	Deadline time.Time
+	// SoftDeadline is from when on it is late; zero: never.
+	SoftDeadline time.Time
+	Attempt      int // 1 for the first
+	Late         bool
+	Traceparent  string
+	OrderingKey  string
 	// PreviousProgress is what an earlier attempt has said last before it failed; nil: nothing.
 	PreviousProgress *Progress
+	// AttemptTimeout is how long this attempt may take in all.
+	AttemptTimeout time.Duration `json:"-"`
 	// StallTimeout is for how long no Progress may be said; 0: for any time.
 	StallTimeout time.Duration `json:"-"`
 	// KeepResult is for how long Result is kept; 0: it is not.
@@ -37,9 +44,10 @@ func (t *Task) UnmarshalJSON(said []byte) error {
 	type plain Task
 	wire := struct {
 		*plain
-		StallTimeout, KeepResult string
+		AttemptTimeout, StallTimeout, KeepResult string
 	}{plain: (*plain)(t)}
 	err := json.Unmarshal(said, &wire)
+	t.AttemptTimeout, _ = time.ParseDuration(wire.AttemptTimeout)
 	t.StallTimeout, _ = time.ParseDuration(wire.StallTimeout)
 	t.KeepResult, _ = time.ParseDuration(wire.KeepResult)
 	return err

@@ -98,6 +98,7 @@ type hold struct {
 	stop    context.CancelCauseFunc
 	begun   time.Time
 	told    time.Time // when the handler has said what the server has heard
+	asksAt  time.Time // when the server is asked whether its time is over; zero: never, or it was
 	isEnded bool
 	telling sync.WaitGroup // that the handler has stalled
 }
@@ -113,7 +114,7 @@ func (w *worker) work(ctx context.Context, task *Task, handle Handler) {
 	handling, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	now := time.Now()
-	held := &hold{task: task, stop: stop, begun: now, told: now}
+	held := &hold{task: task, stop: stop, begun: now, told: now, asksAt: task.asksAt(now)}
 	w.mutex.Lock()
 	w.inHand[string(task.AckToken)] = held
 	w.mutex.Unlock()
@@ -212,7 +213,11 @@ func (w *worker) keep(ctx context.Context, tasks []*Task) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, token := range extended.Lost {
-		w.interrupt(token, Lost)
+		why := Lost
+		if held := w.inHand[string(token)]; held != nil && held.task.hasExpired() {
+			why = Expired // It is lost as well.
+		}
+		w.interrupt(token, why)
 	}
 	for _, each := range extended.Interrupts {
 		if reason := reasons[each.Reason]; reason != "" {

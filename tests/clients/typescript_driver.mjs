@@ -51,18 +51,35 @@ async function handle(task, signal) {
   return told.result;
 }
 
+function newTask(asked) {
+  const { at, expiresMs, softExpiresMs, stallMs, ...same } = asked;
+  return {
+    ...same, at: at && new Date(at), expireAt: expiresMs && new Date(expiresMs), softExpireAt: softExpiresMs && new Date(softExpiresMs),
+    stallTimeoutMs: stallMs,
+  };
+}
+
+function shown({ payload, progress, result, ...same }) {
+  return {
+    ...same, payload: base64(payload), progress: progress && [progress.fraction, progress.cursor],
+    result: result && Buffer.from(result).toString(),
+  };
+}
+
 async function make(asked) {
   const target = asked.taskId ? { id: asked.taskId } : { key: asked.key };
   const when = { at: asked.at && new Date(asked.at), delayMs: asked.delayMs };
   switch (asked.do) {
     case "schedule":
-      return client.schedule(asked.queue, Buffer.from(asked.payload, "base64"), {
-        ...when, ...asked, at: when.at, expireAt: asked.expiresMs && new Date(asked.expiresMs), stallTimeoutMs: asked.stallMs,
-      });
+      return client.schedule(asked.queue, Buffer.from(asked.payload, "base64"), newTask(asked));
     case "cancel":
       return client.cancel(target);
     case "reschedule":
       return client.reschedule(target, when);
+    case "get":
+      return client.get(target).then(shown);
+    case "wait":
+      return client.wait(target, { timeoutMs: asked.timeoutMs || undefined }).then(shown);
     case "call":
       return client.call(asked.method, asked.request);
     case "work": {
@@ -76,9 +93,7 @@ async function make(asked) {
       const asking = new AbortController();
       stop = () => asking.abort();
       return client
-        .ask(asked.queue, Buffer.from(asked.payload, "base64"), {
-          timeoutMs: asked.timeoutMs, maxAttempts: asked.maxAttempts, signal: asking.signal,
-        })
+        .ask(asked.queue, Buffer.from(asked.payload, "base64"), { ...newTask(asked), signal: asking.signal })
         .then((result) => ({ result: Buffer.from(result ?? []).toString() }))
         .catch((error) => {
           if (!(error instanceof Unanswered)) throw error;

@@ -1,6 +1,9 @@
+import { positive } from "./checks.js";
 import { TimerdError, Unanswered, refusal, unreached } from "./errors.js";
-import type { Asking, CancelOutcome, ClientOptions, NewTask, Outcome, Renewed, Scheduled, Target, Task, When } from "./values.js";
-import { type Message, base64, bytes, due, named, received, report, result, span, template, tokens } from "./wire.js";
+import type {
+  Asking, CancelOutcome, ClientOptions, NewTask, Outcome, Renewed, Scheduled, Target, Task, TaskInfo, Waiting, When,
+} from "./values.js";
+import { type Message, base64, bytes, due, named, received, report, result, shown, span, template, tokens } from "./wire.js";
 
 const LONGEST_WAIT_MS = 20_000, ANSWER_KEPT_MS = 60_000;
 /** So much later than the answer is of use a server may say that there is none. */
@@ -34,8 +37,9 @@ export class Client {
    */
   async ask(queue: string, payload: Uint8Array | string, asking: Asking = {}): Promise<Uint8Array | undefined> {
     const { timeoutMs = 30_000, signal, requestId = crypto.randomUUID() } = asking;
+    positive("timeoutMs", timeoutMs);
     const untilMs = Date.now() + timeoutMs;
-    const made = { ...template(queue, asking), expireAfter: span(timeoutMs), keepResult: span(ANSWER_KEPT_MS) };
+    const made = template(queue, { ...asking, expireAfterMs: timeoutMs, keepResultMs: asking.keepResultMs || ANSWER_KEPT_MS });
     const request = { template: made, payload: base64(payload), requestId, requestTime: new Date() };
     const limit = AbortSignal.timeout(timeoutMs + ANSWER_LATE_MS);
     const ends = signal ? AbortSignal.any([signal, limit]) : limit;
@@ -66,6 +70,25 @@ export class Client {
   async #forsake(request: Message): Promise<void> {
     const cancelled = this.#answer(request, 0).then((reply) => reply.hasEnded || this.cancel({ id: reply.taskId }));
     await cancelled.catch(() => {});
+  }
+
+  /** Resolves to a task as it is stored now. */
+  async get(task: Target): Promise<TaskInfo> {
+    return shown((await this.call("TimerService/Get", named(task))).task);
+  }
+
+  /**
+   * Resolves to a task when it has ended, or after `timeoutMs` as it is then: `isOver` tells. Default until it has ended, or the signal
+   * is aborted. Of a key it is the task that has it now.
+   */
+  async wait(task: Target, { timeoutMs = Infinity, signal }: Waiting = {}): Promise<TaskInfo> {
+    const untilMs = Date.now() + timeoutMs;
+    for (let target = task; ; ) {
+      const waitMs = Math.max(0, Math.min(untilMs - Date.now(), LONGEST_WAIT_MS));
+      const reply = await this.call("TimerService/Wait", { ...named(target), timeout: span(waitMs) }, waitMs, signal);
+      if (reply.hasEnded || Date.now() >= untilMs) return shown(reply.task);
+      target = { id: reply.task.taskId };
+    }
   }
 
   async cancel(task: Target): Promise<CancelOutcome> {

@@ -27,6 +27,14 @@ export class Unanswered extends Error {
   }
 }
 
+/** Refused before anything is sent. */
+export function invalid(sentence: string): TimerdError {
+  const failed = new TimerdError("invalid_argument", sentence);
+  failed.reason = "INVALID";
+  failed.outcomeUnknown = false;
+  return failed;
+}
+
 export function unreached(error: unknown): TimerdError {
   const cause = error instanceof Error ? (error.cause as { code?: string; message?: string } | undefined) : undefined;
   const failed = new TimerdError("unavailable", `${cause?.message || error}`, { cause: error });

@@ -6,7 +6,8 @@
 export { Client } from "./client.js";
 export { TimerdError, Unanswered } from "./errors.js";
 export type {
-  Asking, CancelOutcome, ClientOptions, EndedTask, NewTask, Outcome, Progress, Renewed, Scheduled, Target, Task, When,
+  Asking, CancelOutcome, ClientOptions, EndedTask, NewTask, Outcome, Progress, Renewed, Scheduled, Target, Task, TaskInfo,
+  Waiting, When,
 } from "./values.js";
 export { Interrupted, Reject, Retry, Throttled, Worker } from "./worker.js";
 export type { Handler, WorkerOptions } from "./worker.js";

@@ -1,5 +1,6 @@
 /** Values as protobuf's JSON says them. */
-import type { EndedTask, NewTask, Target, Task, When } from "./values.js";
+import { check } from "./checks.js";
+import type { EndedTask, NewTask, Progress, Target, Task, TaskInfo, When } from "./values.js";
 
 /** That of a task that was made by the end of another one. */
 const ENDED_CONTENT_TYPE = "application/vnd.timerd.ended+json";
@@ -8,12 +9,23 @@ export type Message = Record<string, unknown>;
 
 /** What is undefined is not sent: an older server refuses what it does not know. */
 export function template(queue: string, task: NewTask): Message {
-  const { labels, contentType, priority, traceparent, orderingKey, limitKey, expireAt, maxAttempts, onConflict, onEnd } = task;
-  return {
-    queue, labels, contentType, priority, traceparent, orderingKey, limitKey, expireTime: expireAt, retry: { maxAttempts },
-    onConflict: onConflict && `CONFLICT_POLICY_${onConflict.toUpperCase()}`,
-    stallTimeout: task.stallTimeoutMs && span(task.stallTimeoutMs), onEnd,
+  check(task);
+  const { labels, contentType, priority, traceparent, orderingKey, limitKey, onConflict, onEnd, maxAttempts, multiplier } = task;
+  const retry = {
+    maxAttempts, initialBackoff: maybe(task.initialBackoffMs), multiplier, maxBackoff: maybe(task.maxBackoffMs),
+    // There 0 is not set, and less is none.
+    jitter: task.jitter === 0 ? -1 : task.jitter, attemptTimeout: maybe(task.attemptTimeoutMs),
   };
+  return {
+    queue, labels, contentType, priority, traceparent, orderingKey, limitKey, onEnd, retry, onDemand: task.onDemand || undefined,
+    onConflict: onConflict && `CONFLICT_POLICY_${onConflict.toUpperCase()}`,
+    expireTime: task.expireAt, expireAfter: maybe(task.expireAfterMs), softExpireTime: task.softExpireAt,
+    softExpireAfter: maybe(task.softExpireAfterMs), stallTimeout: maybe(task.stallTimeoutMs), keepResult: maybe(task.keepResultMs),
+  };
+}
+
+function maybe(ms?: number): string | undefined {
+  return ms ? span(ms) : undefined;
 }
 
 export function result(tasks: readonly Task[], value?: Uint8Array | string): Message {
@@ -47,18 +59,42 @@ export function tokens(tasks: readonly Task[]): string[] {
 }
 
 export function received(task: any): Task {
-  const payload = bytes(task.payload), previous = task.previousProgress;
+  const payload = bytes(task.payload);
   return {
     id: task.taskId, deliveryId: task.deliveryId, ackToken: task.ackToken, queue: task.queue, payload,
     get text() { return new TextDecoder().decode(payload); },
     get ended() { return task.contentType === ENDED_CONTENT_TYPE ? ended(this.text) : undefined; },
     contentType: task.contentType ?? "", labels: task.labels ?? {}, key: task.key ?? "", priority: task.priority ?? 0,
-    fireTime: new Date(task.fireTime), attempt: task.attempt, late: task.late ?? false, traceparent: task.traceparent ?? "",
-    orderingKey: task.orderingKey ?? "",
-    previousProgress: previous && { fraction: previous.fraction ?? 0, cursor: new TextDecoder().decode(bytes(previous.cursor)) },
-    stallTimeoutMs: milliseconds(task.stallTimeout), keepResultMs: milliseconds(task.keepResult),
+    fireTime: new Date(task.fireTime), deadline: date(task.deadline), softDeadline: date(task.softDeadline),
+    attempt: task.attempt, late: task.late ?? false, traceparent: task.traceparent ?? "",
+    orderingKey: task.orderingKey ?? "", previousProgress: progress(task.previousProgress),
+    attemptTimeoutMs: milliseconds(task.attemptTimeout), stallTimeoutMs: milliseconds(task.stallTimeout),
+    keepResultMs: milliseconds(task.keepResult),
     progress(fraction, cursor = "") { this.said = { fraction, cursor, atMs: performance.now() }; },
   };
+}
+
+const OPEN = ["PENDING", "IN_FLIGHT", "RETRYING", "UNSPECIFIED"];
+
+export function shown(task: any): TaskInfo {
+  const state = task.state.replace("TASK_STATE_", "");
+  return {
+    id: task.taskId, namespace: task.namespace, queue: task.queue ?? "", key: task.key ?? "", state, isOver: !OPEN.includes(state),
+    fireTime: new Date(task.fireTime), dueTime: new Date(task.dueTime ?? task.fireTime), payload: bytes(task.payload),
+    contentType: task.contentType ?? "", labels: task.labels ?? {}, priority: task.priority ?? 0, onDemand: task.onDemand ?? false,
+    orderingKey: task.orderingKey ?? "", limitKey: task.limitKey ?? "", expireTime: date(task.expireTime),
+    softExpireTime: date(task.softExpireTime), attempt: task.attempt ?? 0, lastError: task.lastError ?? "",
+    progress: progress(task.progress), result: task.result && bytes(task.result.value), traceparent: task.traceparent ?? "",
+    onEnd: task.onEnd ?? "", isCancelling: task.isCancelling ?? false,
+  };
+}
+
+function progress(said?: { fraction?: number; cursor?: string }): Progress | undefined {
+  return said && { fraction: said.fraction ?? 0, cursor: new TextDecoder().decode(bytes(said.cursor)) };
+}
+
+function date(said?: string): Date | undefined {
+  return said === undefined ? undefined : new Date(said);
 }
 
 function ended(text: string): EndedTask {

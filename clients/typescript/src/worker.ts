@@ -70,6 +70,8 @@ interface Hold {
   begunMs: number;
   /** When the handler has said what the server has heard. */
   toldMs: number;
+  /** When the server is asked whether its time is over; Infinity: never, or it was. */
+  asksAtMs: number;
   isEnded: boolean;
   /** Until it is told that the handler has stalled. */
   telling?: Promise<void>;
@@ -78,6 +80,8 @@ interface Hold {
 const LOOK_MS = 500;
 /** So long before the server's first chance to miss a word it is told: it waits two seconds longer than the worker. */
 const AHEAD_MS = 2 * LOOK_MS;
+/** The server ends an attempt two seconds after its time is over: then it tells why. */
+const OVERDUE_MS = 2_000 + LOOK_MS;
 
 /** Calls a handler for each task of a queue that is due, and renews leases meanwhile, through restarts of the server. */
 export class Worker {
@@ -134,7 +138,7 @@ export class Worker {
     try {
       for (const task of await this.client.receive(this.queue, max, 20_000, this.#leaseMs, this.#stopping.signal)) {
         const nowMs = performance.now();
-        const hold: Hold = { task, lost: new AbortController(), begunMs: nowMs, toldMs: nowMs, isEnded: false };
+        const hold: Hold = { task, lost: new AbortController(), begunMs: nowMs, toldMs: nowMs, asksAtMs: asksAt(task, nowMs), isEnded: false };
         this.#inHand.set(task.ackToken, hold);
         this.#taken += 1;
         void this.#work(hold);
@@ -209,7 +213,7 @@ export class Worker {
   async #keep(tasks: Task[]): Promise<void> {
     try {
       const { lost, interrupts } = await this.client.renew(tasks, this.#leaseMs);
-      for (const token of lost) this.#interrupt(token, "lost");
+      for (const token of lost) this.#interrupt(token, this.#hasExpired(token) ? "expired" : "lost");
       for (const { ackTokens, reason } of interrupts) {
         const why = REASONS[reason];
         if (why) this.#interrupt(ackTokens, why);
@@ -219,11 +223,20 @@ export class Worker {
     }
   }
 
+  /** It is lost as well. */
+  #hasExpired(token: string): boolean {
+    const deadline = this.#inHand.get(token)?.task.deadline;
+    return deadline !== undefined && deadline.getTime() <= Date.now();
+  }
+
   #interrupt(token: string, why: Interrupted["why"]): void {
     this.#inHand.get(token)?.lost.abort(new Interrupted(why));
   }
 
-  /** Fails the attempts whose handlers have said nothing for too long, and tells of those that the server would miss next. */
+  /**
+   * Fails the attempts whose handlers have said nothing for too long, and tells of those that the server would miss next, and of those
+   * whose time is over.
+   */
   #watch(): void {
     const nowMs = performance.now(), due: Task[] = [];
     for (const hold of this.#inHand.values()) {
@@ -231,7 +244,10 @@ export class Worker {
       const heardMs = Math.max(begunMs, task.said?.atMs ?? 0), known = task.stallTimeoutMs || Infinity;
       const stallMs = Math.min(known, this.#stallMs);
       if (hold.isEnded) continue;
-      if (nowMs - heardMs >= stallMs) {
+      if (nowMs >= hold.asksAtMs) {
+        hold.asksAtMs = Infinity;
+        due.push(task);
+      } else if (nowMs - heardMs >= stallMs) {
         hold.isEnded = true;
         hold.lost.abort(new Interrupted("stalled"));
         hold.telling = this.#end(hold, { action: "nack", error: `Stalled: the handler said no progress for ${stallMs / 1000} s` });
@@ -246,6 +262,11 @@ export class Worker {
   async #until(fact: () => boolean): Promise<void> {
     while (!fact()) await new Promise<void>((resolve) => (this.#free = resolve));
   }
+}
+
+function asksAt({ attemptTimeoutMs, deadline }: Task, nowMs: number): number {
+  const leftMs = deadline ? deadline.getTime() - Date.now() : Infinity;
+  return nowMs + OVERDUE_MS + Math.min(leftMs, attemptTimeoutMs || Infinity);
 }
 
 function outcomeOf(error: unknown): Outcome {

@@ -34,6 +34,14 @@ type asked struct {
 	ByKey                                bool
 	Fraction                             float64
 	Cursor, Result                       string
+	OrderingKey                          string
+	OnDemand                             bool
+	ExpireAfterMs, SoftExpireAfterMs     int64
+	SoftExpiresMs, KeepResultMs          int64
+	InitialBackoffMs, MaxBackoffMs       int64
+	AttemptTimeoutMs                     int64
+	Multiplier                           float64
+	Jitter                               *float64
 }
 
 type options struct {
@@ -101,19 +109,20 @@ func (d *driver) do(ctx context.Context, a asked) (any, error) {
 	when := timerd.When{At: a.At, Delay: ms(a.DelayMs)}
 	switch a.Do {
 	case "schedule":
-		task := timerd.NewTask{Queue: a.Queue, Payload: a.Payload, When: when, Key: a.Key, OnConflict: a.OnConflict,
-			RequestID: a.RequestID, Labels: a.Labels, ContentType: a.ContentType, Priority: a.Priority,
-			MaxAttempts: a.MaxAttempts, Traceparent: a.Traceparent, LimitKey: a.LimitKey, StallTimeout: ms(a.StallMs),
-			OnEnd: a.OnEnd}
-		if a.ExpiresMs != 0 {
-			task.ExpireAt = time.UnixMilli(a.ExpiresMs)
-		}
+		task := newTask(a)
+		task.When = when
 		made, err := d.client.Schedule(ctx, task)
 		return map[string]any{"id": made.ID, "fireTime": made.FireTime, "outcome": made.Outcome}, err
 	case "cancel":
 		return d.client.Cancel(ctx, target)
 	case "reschedule":
 		return d.client.Reschedule(ctx, target, when)
+	case "get":
+		info, err := d.client.Get(ctx, target)
+		return shown(info), err
+	case "wait":
+		info, err := d.client.Wait(ctx, target, ms(a.TimeoutMs))
+		return shown(info), err
 	case "call":
 		var reply any
 		err := d.client.Call(ctx, a.Method, a.Request, &reply)
@@ -133,8 +142,7 @@ func (d *driver) do(ctx context.Context, a asked) (any, error) {
 	case "ask":
 		asking, stop := context.WithCancel(ctx)
 		d.stop = stop
-		task := timerd.NewTask{Queue: a.Queue, Payload: a.Payload, MaxAttempts: a.MaxAttempts}
-		result, err := d.client.Ask(asking, task, ms(a.TimeoutMs))
+		result, err := d.client.Ask(asking, newTask(a), ms(a.TimeoutMs))
 		var unanswered *timerd.Unanswered
 		if errors.As(err, &unanswered) {
 			return map[string]any{"state": unanswered.State, "id": unanswered.TaskID, "lastError": unanswered.LastError}, nil
@@ -148,11 +156,59 @@ func (d *driver) do(ctx context.Context, a asked) (any, error) {
 	return nil, nil
 }
 
+func newTask(a asked) timerd.NewTask {
+	task := timerd.NewTask{Queue: a.Queue, Payload: a.Payload, Key: a.Key, OnConflict: a.OnConflict, RequestID: a.RequestID,
+		Labels: a.Labels, ContentType: a.ContentType, Traceparent: a.Traceparent, Priority: a.Priority, OnDemand: a.OnDemand,
+		OrderingKey: a.OrderingKey, LimitKey: a.LimitKey, ExpireAfter: ms(a.ExpireAfterMs), SoftExpireAfter: ms(a.SoftExpireAfterMs),
+		MaxAttempts: a.MaxAttempts, InitialBackoff: ms(a.InitialBackoffMs), Multiplier: a.Multiplier, MaxBackoff: ms(a.MaxBackoffMs),
+		AttemptTimeout: ms(a.AttemptTimeoutMs), StallTimeout: ms(a.StallMs), KeepResult: ms(a.KeepResultMs), OnEnd: a.OnEnd}
+	if a.ExpiresMs != 0 {
+		task.ExpireAt = time.UnixMilli(a.ExpiresMs)
+	}
+	if a.SoftExpiresMs != 0 {
+		task.SoftExpireAt = time.UnixMilli(a.SoftExpiresMs)
+	}
+	if a.Jitter != nil {
+		task.Jitter = *a.Jitter
+		if task.Jitter == 0 { // None; in Go 0 is not set.
+			task.Jitter = -1
+		}
+	}
+	return task
+}
+
+// shown has the names of the client in TypeScript.
+func shown(task *timerd.TaskInfo) any {
+	if task == nil {
+		return nil
+	}
+	said := map[string]any{"id": task.ID, "namespace": task.Namespace, "queue": task.Queue, "key": task.Key, "state": task.State,
+		"isOver": task.IsOver(), "fireTime": task.FireTime, "dueTime": task.DueTime, "payload": task.Payload,
+		"contentType": task.ContentType, "labels": task.Labels, "priority": task.Priority, "onDemand": task.OnDemand,
+		"orderingKey": task.OrderingKey, "limitKey": task.LimitKey, "expireTime": instant(task.ExpireTime),
+		"softExpireTime": instant(task.SoftExpireTime), "attempt": task.Attempt, "lastError": task.LastError,
+		"traceparent": task.Traceparent, "onEnd": task.OnEnd, "isCancelling": task.IsCancelling}
+	if task.Progress != nil {
+		said["progress"] = []any{task.Progress.Fraction, string(task.Progress.Cursor)}
+	}
+	if task.Result != nil {
+		said["result"] = string(task.Result)
+	}
+	return said
+}
+
+func instant(at time.Time) any {
+	if at.IsZero() {
+		return nil
+	}
+	return at
+}
+
 func (d *driver) handle(ctx context.Context, task *timerd.Task) error {
 	d.say(map[string]any{"event": "begun", "id": task.ID, "deliveryId": task.DeliveryID, "payload": task.Payload,
 		"attempt": task.Attempt, "queue": task.Queue, "key": task.Key, "labels": task.Labels, "late": task.Late,
 		"contentType": task.ContentType, "fireTime": task.FireTime, "traceparent": task.Traceparent, "previous": previous(task),
-		"ended": ended(task)})
+		"ended": ended(task), "priority": task.Priority, "deadline": instant(task.Deadline), "softDeadline": instant(task.SoftDeadline)})
 	for {
 		if err, isDone := d.step(ctx, task); isDone {
 			return err
