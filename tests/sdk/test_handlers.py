@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.sdk.fake_server import FakeServer, deliver_of, token_of
 from tests.sdk.worker_rig import ACK, NACK, REJECT, running
 from timerd import Delivery, Reject, Retry, Worker
 from timerd.client import InvalidTask
+from timerd.sdk.working.handlers import HandlerCalls
 
 
 class LibraryTimeout(BaseException):
@@ -285,3 +286,44 @@ async def test_work_that_is_handed_back_undone_is_done_or_told(server: FakeServe
         await server.work.until(lambda: server.work.tokens(NACK) == [token_of(1)])
     assert done == [kind]
     assert "of which not a line has run" in server.work.settles[-1].error
+
+
+async def test_a_worker_that_is_interrupted_while_it_aborts_keeps_no_place() -> None:
+    """As by a second Ctrl-C. A call that had not begun says nothing of its end."""
+    calls = HandlerCalls(print, "q", 1, None)
+    aborting = asyncio.create_task(calls.abort())
+    calls.spawn(asyncio.sleep(0))
+    await asyncio.sleep(0)
+    aborting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await aborting
+    assert len(calls) == 0
+    assert not calls.is_cut_short(ValueError())
+
+
+async def test_a_call_of_a_loop_that_is_gone_makes_no_room_in_another_one() -> None:
+    freed, started = list[str](), list[asyncio.Task[None]]()
+    calls = HandlerCalls(print, "q", 1, None, lambda: freed.append("q"))
+
+    async def call() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        started.append(task)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            calls.ended(task)
+
+    async def begin() -> None:
+        calls.spawn(call())
+        await asyncio.sleep(0)
+
+    gone = asyncio.new_event_loop()
+    gone.set_exception_handler(lambda *_: None)
+    await asyncio.to_thread(gone.run_until_complete, begin())
+    gone.close()
+    (task,) = started
+    work = task.get_coro()
+    assert isinstance(work, Coroutine)
+    work.close()
+    assert (len(calls), freed) == (0, [])

@@ -136,6 +136,14 @@ async def test_what_a_first_attempt_was_acknowledged_with_is_known_without_a_loo
         assert wait.result == b"six"
 
 
+async def test_a_result_that_is_empty_stands_as_any_other() -> None:
+    ends = TaskEnds()
+    with ends.noted(TASK.digest) as wait:
+        ends.kept(TASK.digest, b"")
+        ends.kept(TASK.digest, b"said again")
+        assert wait.result == b""
+
+
 async def test_that_a_first_attempt_has_no_result_is_known_as_well() -> None:
     ends = TaskEnds()
     with ends.noted(TASK.digest) as wait:

@@ -144,8 +144,8 @@ class HandlerCalls:
     def ended(self, task: asyncio.Task[None]) -> None:
         """Says so itself, and not a callback of it, which would be a turn of the loop more for each call."""
         self._tasks.discard(task)
-        # One that is thrown away with its loop makes no room.
-        if asyncio._get_running_loop() is not None:
+        # One that is thrown away with its loop makes no room, also while another loop runs.
+        if asyncio._get_running_loop() is task.get_loop():
             self._on_free()
 
     async def _in_thread(self, argument: object) -> object:
@@ -171,13 +171,15 @@ class HandlerCalls:
         self._is_aborting = True
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        # Of what was cancelled before it began nobody has said that it has ended.
-        self._tasks.clear()
-        self._threads.close()
-        if isinstance(self._handler, HandlerProcesses):
-            self._handler.close()
-        self._is_aborting = False
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            # Of what was cancelled before it began nobody has said that it has ended.
+            self._tasks.clear()
+            self._threads.close()
+            if isinstance(self._handler, HandlerProcesses):
+                self._handler.close()
+            self._is_aborting = False
 
 
 async def finished(result: object) -> Any:  # noqa: ANN401 - what the handler gives

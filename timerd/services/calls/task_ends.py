@@ -176,7 +176,7 @@ class TaskEnds:
     def kept(self, digest: bytes, result: bytes) -> None:
         """The first attempt of the task was acknowledged with this, which is durable."""
         for wait in self._waits.get(digest, ()):
-            wait.result = wait.result or result
+            wait.result = wait.result if wait.result is not None else result
 
     def settled(self, settlement: Settlement) -> None:
         """It is durable. What goes on after a failure has ended where it was cancelled."""
