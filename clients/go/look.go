@@ -79,6 +79,9 @@ func (c *Client) Wait(ctx context.Context, task Target, timeout time.Duration) (
 		}
 		request := task.named(message{"timeout": span(wait)})
 		if err := c.call(ctx, "TimerService/Wait", request, &reply, wait); err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
 			return nil, err
 		}
 		if reply.HasEnded || timeout != 0 && time.Until(until) <= 0 {

@@ -8,6 +8,8 @@ import { type Message, base64, bytes, due, named, received, report, result, show
 const LONGEST_WAIT_MS = 20_000, ANSWER_KEPT_MS = 60_000;
 /** So much later than the answer is of use a server may say that there is none. */
 const ANSWER_LATE_MS = 10_000;
+/** A timer of more is over at once. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 /** Makes the calls of callers and workers. */
 export class Client {
@@ -41,7 +43,7 @@ export class Client {
     const untilMs = Date.now() + timeoutMs;
     const made = template(queue, { ...asking, expireAfterMs: timeoutMs, keepResultMs: asking.keepResultMs || ANSWER_KEPT_MS });
     const request = { template: made, payload: base64(payload), requestId, requestTime: new Date() };
-    const limit = AbortSignal.timeout(timeoutMs + ANSWER_LATE_MS);
+    const limit = AbortSignal.timeout(Math.min(timeoutMs + ANSWER_LATE_MS, LONGEST_TIMER_MS));
     const ends = signal ? AbortSignal.any([signal, limit]) : limit;
     try {
       for (;;) {
