@@ -163,6 +163,15 @@ MUTANTS = (
         tests=(f"{_FEW}::test_a_queue_draws_nothing_before_a_key_of_it_may_start",),
     ),
     Mutant(
+        name="shared-keys-looked-at",
+        guarantee="G22",
+        file="timerd/core/regulation/limits.py",
+        old=" and not self._shares_keys(queue):",
+        new=":",
+        breaks="a queue that shares a limit of each key starts nothing where another one has each token at once",
+        tests=(f"{_FEW}::test_a_queue_that_shares_a_limit_of_each_key_draws_without_a_look",),
+    ),
+    Mutant(
         name="seen-key-waits-unasked",
         guarantee="G22",
         file="timerd/core/fairness/limit_keys.py",

@@ -32,6 +32,7 @@ from timerd.core.regulation.draw_order import DEADLINE_MS
 from timerd.core.regulation.limits import LOOK_MS
 from timerd.core.regulation.tokens import SEEN_MS, TOKEN_MS
 from timerd.core.taken import QueueKey
+from timerd.model.named_limits import LimitName, NamedLimit
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.regulations import KeyRules, QueueLimit, Regulation
 from timerd.model.rows import PREFIX, ROW, RowGroup
@@ -252,6 +253,16 @@ def test_keys_whose_rate_is_taken_away_wait_for_the_queue_alone() -> None:
     assert rig.sent() == "a"
     rig.allowed()
     assert rig.wants
+
+
+def test_a_queue_that_shares_a_limit_of_each_key_draws_without_a_look() -> None:
+    """The other one may have each token of the key as soon as there is one."""
+    rig = Rig("a")
+    rig.known.heard_limit(LimitName("default", "account"), NamedLimit(1, OF_EACH).by_key(()))
+    for queue in (MAIL, QueueKey("default", "news")):
+        rig.known.heard(queue, Regulation(9, limit=SLOW, limits=("account",)))
+    rig.shared.opened([MAIL])
+    assert (rig.allowed().tasks, rig.asked(), rig.wants) == (0, {}, True)
 
 
 def test_a_key_keeps_the_token_for_its_second_limit() -> None:

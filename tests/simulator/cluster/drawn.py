@@ -45,9 +45,9 @@ from timerd.services.engine.verbs import NewTasks
 WARM_MS, LASTS_MS, STEP_MS = 15_000, 60_000, 50
 AT_ONCE, LAG_MS = 10, 600_000
 # Each queue starts so much of what it would on one server, and all queues together.
-QUEUE_PART, WHOLE_PART = 0.35, 0.9
+QUEUE_PART, WHOLE_PART = 0.3, 0.9
 # No key stands still for as long as it would take on one server to start so many of it, and so much beside.
-STILL_STARTS, STILL_MS = 4, 5_000
+STILL_STARTS, STILL_MS = 6, 10_000
 
 
 def rate(starts: int, seconds: int = 60) -> QueueLimit:

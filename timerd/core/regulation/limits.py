@@ -198,7 +198,7 @@ class RuleLimits:
         allowed = Allowance(least, max(short.values(), default=now_ms))
         if self._lent is None or self._rates is None:
             return allowed
-        if self._order is not None and _starts_few(counts):
+        if self._order is not None and _starts_few(counts) and not self._shares_keys(queue):
             coming = min(self._rates.coming(count.labels) for count in counts if count.rate is not None)
             allowed = Allowance(self._order.allow(queue, coming, least), now_ms + LOOK_MS)
             return self._of_few(queue, short, self._order.left(queue), now_ms) if short else allowed
@@ -207,6 +207,11 @@ class RuleLimits:
         if short and (scarcest := self._lacks(short, self._lent)) is not None:
             self._rates.want(scarcest.labels)
         return allowed
+
+    def _shares_keys(self, queue: QueueKey) -> bool:
+        """With a queue that may have each token of a key as soon as there is one: who looks first is too late."""
+        names = [LimitName(queue.namespace, limit) for limit in self._known.of(queue).limits]
+        return any(self._known.is_keyed(name) and len(self._known.listed_by(name)) > 1 for name in names)
 
     def _of_few(self, queue: QueueKey, short: Mapping[LimitCount, float], draws: int, now_ms: int) -> Allowance:
         """A token that none of the keys could use is not drawn, for another instance would miss it. For one that begins
