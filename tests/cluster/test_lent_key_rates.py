@@ -93,6 +93,26 @@ async def test_three_instances_keep_to_the_rate_of_each_key_and_reach_it() -> No
         assert len(starts.done) == 60
 
 
+async def test_a_queue_and_its_keys_with_low_rates_start_what_one_server_would() -> None:
+    """The queue might start more than its keys, and its tokens come where one of these may start. So it is also when
+    the rules have changed: then the queue may start less."""
+    async with Cluster(*NAMES) as cluster:
+        starts = Starts(cluster)
+        keys = KeyRules(KeyLimit(rate="20/m"), share=1, overrides={"globex": KeyLimit(rate="1/m")})
+        for name in NAMES:
+            await starts.work(name, *sorted({*NAMES} - {name}))
+        await cluster.client("b").queues.put("mails", rate="30/m", keys=keys)
+        await due(cluster, "mails", 60)
+        await cluster.client("c").queues.resume("mails")
+        await wait(cluster, seconds=36)
+        assert len(starts.at["acme"]) >= 11, "on one server it is 12"
+        starts.check("acme", rate=1 / 3, burst=1)
+        before = sum(map(len, starts.at.values()))
+        await cluster.client("b").queues.put("mails", rate="15/m", keys=keys)
+        await wait(cluster, seconds=42)
+        assert 9 <= sum(map(len, starts.at.values())) - before <= 12, "on one server it is 10"
+
+
 @pytest.mark.parametrize("killed", [False, True])
 async def test_the_next_keeper_of_a_key_begins_with_nothing_to_give(killed: bool) -> None:
     """One that leaves is succeeded at once; one that was killed when it is known to be dead."""

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _PERMITS, _KEEPER = "timerd/core/regulation/key_permits.py", "timerd/core/regulation/key_permit_keeper.py"
 _TOKENS = "timerd/core/regulation/key_token_keeper.py"
 _RATES, _DRAWN = "tests/cluster/test_lent_key_rates.py", "tests/property/test_drawn_key_tokens.py"
+_ORDER, _FEW = "timerd/core/regulation/draw_order.py", "tests/unit/test_draw_order.py"
 _HISTORIES = "tests/property/test_lent_keys.py::test_no_key_is_above_its_limit_and_all_are_free_and_forgotten_at_rest"
 
 MUTANTS = (
@@ -142,6 +143,71 @@ MUTANTS = (
         new="        return self._at_ms <= now_ms and not",
         breaks="a key that has used up its burst is forgotten, and gets another one",
         tests=(f"{_DRAWN}::test_one_says_that_it_is_over_when_it_says_what_a_new_one_would",),
+    ),
+    Mutant(
+        name="each-key-draws",
+        guarantee="G22",
+        file=_ORDER,
+        old="        return order is not None and (order.remaining > 0 or limit_key in order.admitted)\n",
+        new="        return order is not None\n",
+        breaks="all keys of a queue draw a token each where it may start one task, and other instances miss them",
+        tests=(f"{_FEW}::test_one_key_draws_for_a_token_of_the_queue_and_the_next_one_where_there_is_none",),
+    ),
+    Mutant(
+        name="drawn-unseen",
+        guarantee="G22",
+        file="timerd/core/regulation/limits.py",
+        old="        if (opens_ms := self._opens_ms(queue, 0, now_ms)) > now_ms:\n",
+        new="        if (opens_ms := self._opens_ms(queue, 0, now_ms)) > math.inf:\n",
+        breaks="a queue draws a token that none of its keys can use, and another instance misses it",
+        tests=(f"{_FEW}::test_a_queue_draws_nothing_before_a_key_of_it_may_start",),
+    ),
+    Mutant(
+        name="shared-keys-looked-at",
+        guarantee="G22",
+        file="timerd/core/regulation/limits.py",
+        old=" and not self._shares_keys(queue):",
+        new=":",
+        breaks="a queue that shares a limit of each key starts nothing where another one has each token at once",
+        tests=(f"{_FEW}::test_a_queue_that_shares_a_limit_of_each_key_draws_without_a_look",),
+    ),
+    Mutant(
+        name="seen-key-waits-unasked",
+        guarantee="G22",
+        file="timerd/core/fairness/limit_keys.py",
+        old="            if room.stays:\n                return -math.inf\n",
+        new="            if room.tasks:\n                return -math.inf\n",
+        breaks="a key that was seen to get a token waits for an answer for which nobody asks",
+        tests=(f"{_FEW}::test_a_key_that_was_seen_stays_ready_while_the_queue_has_nothing",),
+    ),
+    Mutant(
+        name="token-kept-for-ever",
+        guarantee="G22",
+        file=_ORDER,
+        old="for key, since_ms in order.admitted.items() if since_ms > long_ago_ms}",
+        new="for key in order.admitted}",
+        breaks="a key whose keeper is gone keeps the tokens of the queue from all other keys",
+        tests=(f"{_FEW}::test_a_keeper_that_does_not_answer_keeps_no_other_key_back",),
+    ),
+    Mutant(
+        name="token-of-a-key-without-tasks",
+        guarantee="G22",
+        file="timerd/core/regulation/lent_key_rates.py",
+        old="self._rated(queue, limit_key) if self._waiting(queue, limit_key) else ():",
+        new="self._rated(queue, limit_key):",
+        breaks="a key whose tasks were cancelled keeps a token of the queue from the next key",
+        tests=(f"{_FEW}::test_a_key_whose_last_task_is_cancelled_leaves_the_token_to_the_next_one",),
+    ),
+    Mutant(
+        name="looks-are-counted",
+        guarantee="G22",
+        file="timerd/core/regulation/token_keeper.py",
+        old="        if not want:\n            return",
+        new="        if not (want := want or 1):\n            return",
+        breaks="who only looks takes tokens from who would use them",
+        tests=(
+            "tests/property/test_drawn_tokens.py::test_who_looks_hears_whether_there_are_any_and_nothing_is_counted",
+        ),
     ),
     Mutant(
         name="asked-for-again-at-once",

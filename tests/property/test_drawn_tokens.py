@@ -172,6 +172,25 @@ def test_a_change_counts_on_what_was_counted() -> None:
     assert changed.draw("a", 1, QueueLimit(3), 0) == TokenGrant(0, 0, keeping.UNRULED_MS)
 
 
+def test_who_looks_hears_whether_there_are_any_and_nothing_is_counted() -> None:
+    kept, slow = keeper(), QueueLimit(0, 1, 1_000, 2)
+    assert [kept.draw("b", 0, slow, 0) for _ in range(9)] == [TokenGrant(0, 0, 0)] * 9
+    assert [kept.draw("a", 2, slow, 0).tokens for _ in range(2)] == [1, 1]
+    assert kept.draw("b", 0, slow, 0) == TokenGrant(0, 0, 1_000 - AHEAD_MS)
+    assert kept.draw("a", 1, slow, 0) == TokenGrant(0, 0, 1_000 - AHEAD_MS), "who looks is in nobody's way"
+    assert kept.draw("b", 0, slow, 1_000 - AHEAD_MS) == TokenGrant(0, 0, 0)
+
+
+def test_what_was_seen_is_true_for_a_moment() -> None:
+    tokens = DrawnTokens()
+    tokens.looks = True
+    assert (tokens.is_due(0), tokens.want(due=5)) == (True, 0)
+    tokens.seen(0, 0)
+    assert (tokens.is_due(0), tokens.is_seen(0), tokens.is_seen(drawing.SEEN_MS)) == (False, True, False)
+    tokens.seen(200, 300)
+    assert (tokens.is_seen(200), tokens.begins_ms(200)) == (False, 500)
+
+
 def test_who_uses_little_of_what_it_draws_draws_less() -> None:
     tokens, now_ms = DrawnTokens(), 0
     for drawn in (1, 2, 4, 8):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -107,3 +108,25 @@ def test_a_blocked_key_stops_nobody_and_is_not_looked_at_again() -> None:
     asked = limits.asked
     assert "".join(mail.take(5) for _ in range(9)) == "b" * 45
     assert limits.asked == asked
+
+
+class Told(OneIsBlocked):
+    """As that, until somebody says that something of it has ended."""
+
+    def on_less(self, queue: QueueKey, limit_key: str, told: Callable[[], None]) -> None:
+        self.told = told
+
+    def end(self) -> None:
+        self._limit_key = ""
+        self.told()
+
+
+def test_a_key_that_had_to_wait_keeps_its_place_among_equals() -> None:
+    mail, limits = Mail(), Told("a")
+    mail.keys.goes_by(limits)
+    for key in "abc":
+        mail.file(key, 2)
+    assert mail.take(1) == "b"
+    limits.end()
+    assert mail.take(2) == "ac"
+    assert mail.take(3) == "bac"

@@ -1,5 +1,5 @@
 """Histories of a cluster in which each limit key of a queue has a limit, of all instances together: so many in hand, a
-share of what the queue may have in hand, a rate, or so many in hand and a rate.
+share of what the queue may have in hand, a rate, so many in hand and a rate, or a rate that the queue has as well.
 
 As `lent` and `rated`: the checker of clusters judges them, and beside it each start (G20), also around faults:
 instances die, come and leave, and partitions move with what workers have. Of each key all is delivered at last.
@@ -42,6 +42,8 @@ from timerd.services.regulation.key_token_issuer import KeyTokenIssuer
 # Most tasks are one customer's, and some are nobody's.
 OWNERS = ("", "bob", *["ann"] * 10)
 CALLS_MORE = 3
+# Of a queue that has a rate as well.
+OWN_RATE = QueueLimit(0, 1, 1_000, 1)
 # More than there are tasks.
 ANY = 1 << 30
 
@@ -52,7 +54,7 @@ def limit_key_of(name: str) -> str:
 
 def most_of(seed: int) -> int:
     """Of each key in hand."""
-    return ANY if form_of(seed) is KeyForm.RATE else (2, 1, 2)[seed % 3]
+    return ANY if form_of(seed) in (KeyForm.RATE, KeyForm.TWO_RATES) else (2, 1, 2)[seed % 3]
 
 
 class KeyForm(Enum):
@@ -62,13 +64,17 @@ class KeyForm(Enum):
     SHARE = "share"
     RATE = "rate"
     BOTH = "both"
+    # The queue has one as well.
+    TWO_RATES = "two rates"
 
     @property
     def has_rate(self) -> bool:
-        return self in (KeyForm.RATE, KeyForm.BOTH)
+        return self in (KeyForm.RATE, KeyForm.BOTH, KeyForm.TWO_RATES)
 
 
 def form_of(seed: int) -> KeyForm:
+    if seed % 12 in (6, 10):
+        return KeyForm.TWO_RATES
     return (KeyForm.RATE, KeyForm.HANDS, KeyForm.SHARE, KeyForm.HANDS, KeyForm.RATE, KeyForm.BOTH)[seed % 6]
 
 
@@ -76,7 +82,7 @@ class LentKeysStory(LentStory):
     def limit(self) -> QueueLimit:
         form, rate = form_of(self.seed), rate_of(self.seed)
         if form.has_rate:
-            return rate if form is KeyForm.RATE else replace(rate, max_in_hand=most_of(self.seed))
+            return replace(rate, max_in_hand=most_of(self.seed)) if form is KeyForm.BOTH else rate
         return QueueLimit(most_of(self.seed))
 
     def _schedule_some(self) -> None:
@@ -87,7 +93,8 @@ class LentKeysStory(LentStory):
     def rules(self) -> Regulation:
         if form_of(self.seed) is KeyForm.SHARE:
             return Regulation(1, limit=QueueLimit(2 * most_of(self.seed)), keys=KeyRules(share=0.5))
-        return Regulation(1, keys=KeyRules(self.limit(), share=1))
+        own = OWN_RATE if form_of(self.seed) is KeyForm.TWO_RATES else None
+        return Regulation(1, limit=own, keys=KeyRules(self.limit(), share=1))
 
     def tasks_of(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
         tasks = super().tasks_of(request, names, wanted)
@@ -106,6 +113,8 @@ def above_of_keys(seed: int, starts: Sequence[Start]) -> Iterator[str]:
     """Each key by itself, as `rated.above`."""
     for limit_key in {*OWNERS} - {""} if form_of(seed).has_rate else ():
         yield from above([each for each in starts if each.limit_key == limit_key], rate_of(seed))
+    if form_of(seed) is KeyForm.TWO_RATES:
+        yield from above(starts, OWN_RATE)
 
 
 # -- broken rules ------------------------------------------------------------------------------------------------------

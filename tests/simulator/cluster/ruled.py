@@ -31,6 +31,7 @@ class Start(NamedTuple):
     instance: str
     tasks: int
     limit_key: str = ""
+    queue: str = QUEUE.queue
 
 
 class RuledInstance(Instance):

@@ -24,6 +24,14 @@ def test_all_instances_together_have_no_more_of_a_key_in_hand() -> None:
     assert rated >= RATED
 
 
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [34, 42])
+def test_a_queue_and_each_of_its_keys_keep_to_their_rates(seed: int) -> None:
+    verdict = judged_keys(seed)
+    assert not verdict.wrong, f"{verdict.replay}: {verdict.wrong}"
+    assert verdict.hits["rated"] >= RATED
+
+
 # By the seeds that show them; more are tried, for a change of the code under test gives other histories.
 KNOWN = {"lent-to-each": 1, "forgets-what-counts": 5}
 OTHERS = 20

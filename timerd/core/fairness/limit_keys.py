@@ -24,12 +24,26 @@ from timerd.model.partition import Partition
 class KeyRoom(NamedTuple):
     """How many `tasks` of a key may go. Of none: when to ask again, infinite: when something of it has ended.
     `is_shared`: nothing but the key's share of the queue keeps it back. `limit`: the limit with a name that keeps it
-    back; empty: a rule of the queue does."""
+    back; empty: a rule of the queue does. Where the queue itself may start few: `draws`, the key gets a token for one
+    of them when it waits; `may`, there is one for it, as far as is known."""
 
     tasks: int
     next_ms: float
     is_shared: bool = False
     limit: str = ""
+    draws: bool = False
+    may: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """It waits for nothing but the queue."""
+        return bool(self.tasks) or (self.may and not self.draws and self.next_ms == math.inf)
+
+
+# So many keys are asked for at a time of which nothing is known; and so many are looked at in all.
+ASKED_FOR, LOOKED_AT = 16, 256
+# Others are asked for where these have not answered by then.
+ANSWER_MS = 10
 
 
 class KeyLimits(Protocol):
@@ -181,6 +195,27 @@ class LimitKeys:
         turns = self._turns.get(queue)
         return turns.held(now_ms) if turns is not None and self.has_turns(queue) else ()
 
+    def opens_ms(self, queue: QueueKey, draws: int, now_ms: int) -> float:
+        """When a key may go whose turn is next, as far as is known: not later than `now_ms`, one may. What is not known
+        is asked for, and up to so many keys draw a token."""
+        if not self.has_turns(queue):
+            return -math.inf
+        turns = self._turns.get(queue)
+        if turns is None:
+            return math.inf
+        is_there, is_asked, left = False, False, draws or ASKED_FOR
+        for _ in range(LOOKED_AT):
+            if not left or (line := turns.first(now_ms)) is None:
+                break
+            room = self.limits.room(queue, line.limit_key, 0, now_ms)
+            if room.stays:
+                return -math.inf
+            turns.rest(line)
+            self.wait(queue, turns, line, room)
+            is_there, is_asked = is_there or room.may, is_asked or room.next_ms == math.inf
+            left -= room.draws if draws else room.next_ms == math.inf
+        return -math.inf if is_there else max(now_ms + (ANSWER_MS if is_asked else 1), turns.next_ms())
+
     # -- whose turn it is -----------------------------------------------------------------------------------------
 
     def turn(self, queue: QueueKey, now_ms: int) -> KeyTurn | DeadlineTurn:
@@ -233,17 +268,19 @@ class KeyTurn:
         self._number, self._now_ms = number, now_ms
         self._picked: dict[str, tuple[KeyLine, int]] = {}
         self._spent: list[KeyLine] = []
+        # How many have nothing and draw a token for one of the starts.
+        self._drawing = 0
 
     def pick(self, most: int) -> list[Pick]:
         """Up to so many rows, whose turn it is; they wait no more."""
         turns, picks = self._turns, list[Pick]()
         self._picked = {}
-        while len(picks) < most and (line := turns.first(self._now_ms)) is not None:
+        while len(picks) + self._drawing < most and (line := turns.first(self._now_ms)) is not None:
             room = self._room(line)
             if not room:
                 turns.rest(line)
                 self._spent.append(line)
-            elif found := self._next(line, turns.lead(min(most - len(picks), room, line.rows))):
+            elif found := self._next(line, turns.lead(min(most - len(picks) - self._drawing, room, line.rows))):
                 picks += found
                 self._count(line, len(found))
                 turns.pay(line, len(found))
@@ -267,7 +304,7 @@ class KeyTurn:
         """All of it was said."""
         for line in self._spent:
             room = self._keys.limits.room(self._queue, line.limit_key, line.picked, self._now_ms)
-            if room.tasks:
+            if room.stays:
                 self._turns.ready(line)
             elif self._turns.lines.get(line.limit_key) is line:
                 self._keys.wait(self._queue, self._turns, line, room)
@@ -276,7 +313,9 @@ class KeyTurn:
         if line.take != self._number:
             line.take, line.picked = self._number, 0
             line.weight = self._keys.limits.weight(self._queue, line.limit_key, self._now_ms)
-            line.room = self._keys.limits.room(self._queue, line.limit_key, 0, self._now_ms).tasks
+            room = self._keys.limits.room(self._queue, line.limit_key, 0, self._now_ms)
+            line.room = room.tasks
+            self._drawing += room.draws and not room.tasks
         return line.room
 
     def _count(self, line: KeyLine, rows: int) -> None:

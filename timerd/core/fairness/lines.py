@@ -124,13 +124,14 @@ class RowLine:
 
 @dataclass(slots=True, eq=False)
 class KeyLine(RowLine):
-    """One key. `tag`: the key of the least one is next. `room`: what it may still send in the take of that number, and
-    `picked` what it has been given in it. `is_shared`: nothing but its share keeps it back. `weight`: how many rows it
-    sends for one of a key of weight one. `held_by`: the limit with a name for which it waited last; empty: for a rule
-    of the queue."""
+    """One key. `tag`: the key of the least one is next; of several, that of the least `place`. `room`: what it may
+    still send in the take of that number, and `picked` what it has been given in it. `is_shared`: nothing but its share
+    keeps it back. `weight`: how many rows it sends for one of a key of weight one. `held_by`: the limit with a name for
+    which it waited last; empty: for a rule of the queue."""
 
     limit_key: str = ""
     tag: float = 0.0
+    place: int = 0
     rows: int = 0
     is_ready: bool = False
     is_shared: bool = False

@@ -28,7 +28,7 @@ class Turns:
         self.share_was = 0
         self.rules: object = None
         self._reached = 0.0
-        self._ready: list[tuple[float, int, KeyLine]] = []
+        self._ready: list[tuple[float, int, int, KeyLine]] = []
         self._later: list[tuple[float, int, KeyLine]] = []
         self._tags: dict[str, float] = {}
         self._numbers = count()
@@ -37,7 +37,7 @@ class Turns:
         found = self.lines.get(limit_key)
         if found is None:
             tag = max(self._reached, self._tags.pop(limit_key, 0.0))
-            found = self.lines[limit_key] = KeyLine(limit_key=limit_key, tag=tag)
+            found = self.lines[limit_key] = KeyLine(limit_key=limit_key, tag=tag, place=next(self._numbers))
             self.ready(found)
         return found
 
@@ -46,7 +46,7 @@ class Turns:
         while self._later and self._later[0][0] <= now_ms:
             self.ready(heapq.heappop(self._later)[2])
         while self._ready:
-            tag, _, line = self._ready[0]
+            tag, _, _, line = self._ready[0]
             is_current = line.is_ready and line.tag == tag
             if is_current and line.rows:
                 return line
@@ -58,7 +58,7 @@ class Turns:
     def lead(self, most: int) -> int:
         """How many rows the key whose turn it is may send before it is the turn of the next one; one at least."""
         others = [entry[0] for entry in self._ready[1:3]]
-        tag, _, line = self._ready[0]
+        tag, _, _, line = self._ready[0]
         return min(most, max(1, int((min(others) - tag) * line.weight))) if others else most
 
     def pay(self, line: KeyLine, rows: int) -> None:
@@ -66,8 +66,9 @@ class Turns:
         line.tag += rows / line.weight
         # Where the last of them has started.
         self._reached = max(self._reached, line.tag - 1 / line.weight)
+        line.place = next(self._numbers)
         if line.rows:
-            heapq.heapreplace(self._ready, (line.tag, next(self._numbers), line))
+            heapq.heapreplace(self._ready, self._entry(line))
         else:
             heapq.heappop(self._ready)
             self._forget(line)
@@ -83,12 +84,12 @@ class Turns:
             self.ready(line)
 
     def ready(self, line: KeyLine) -> None:
-        """It may be its turn again."""
+        """It may be its turn again, in its place: of equals who was paid for before has it before."""
         self.blocked.pop(line, None)
         line.is_shared = False
         if not line.is_ready and self.lines.get(line.limit_key) is line:
             line.is_ready = True
-            heapq.heappush(self._ready, (line.tag, next(self._numbers), line))
+            heapq.heappush(self._ready, self._entry(line))
 
     def rest(self, line: KeyLine) -> None:
         """The key whose turn it is may send nothing now; `wait` says for how long, or `ready` that it may."""
@@ -135,6 +136,9 @@ class Turns:
         """Keys of which nothing waits any more."""
         for line in [line for line in self.lines.values() if not line.rows]:
             self._forget(line)
+
+    def _entry(self, line: KeyLine) -> tuple[float, int, int, KeyLine]:
+        return line.tag, line.place, next(self._numbers), line
 
     def _forget(self, line: KeyLine) -> None:
         """Nothing of it waits."""

@@ -17,6 +17,7 @@ from timerd.core.regulation.changing import (
     read_named_limits,
     read_rules,
 )
+from timerd.core.regulation.draw_order import DrawOrder, DrawStage
 from timerd.core.regulation.holds import Holds, KeyHolds, labels_of
 from timerd.core.regulation.home_keeping import HomeBooks, HomeRegister, home_left_by, home_left_with
 from timerd.core.regulation.keeping import AnyKeeping, change_keeping, read_keeping, taken_by, with_lease
@@ -78,6 +79,8 @@ __all__ = [
     "home_left_by",
     "home_left_with",
     "DrawnTokens",
+    "DrawOrder",
+    "DrawStage",
     "LentRates",
     "TokenGrant",
     "TokenKeeper",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+from timerd.core.regulation.draw_order import DrawOrder, DrawStage
 from timerd.core.regulation.key_rates import SLACK_RATES
 from timerd.core.regulation.lent_rates import LentRate
 from timerd.core.regulation.limits_of_keys import LimitsOfKeys
@@ -22,10 +23,18 @@ MOST_ASKED = 1_000
 
 
 class KeyAsk(NamedTuple):
-    """How many tokens of a key to draw, and for how long its keeper is to hold it; 0: not."""
+    """How many tokens of a key to draw, 0: whether there are any; and for how long its keeper is to hold it, 0: not."""
 
     want: int
     hold_ms: int
+
+
+class KeyTokens(NamedTuple):
+    """Of a key that may start nothing for want of tokens. `next_ms`: none before that by the boot clock; infinite: when
+    a keeper has answered. `may`: all that it lacks begins soon, or there is a token of what it is to draw next."""
+
+    next_ms: float
+    may: bool
 
 
 class LentKeyRates:
@@ -39,6 +48,8 @@ class LentKeyRates:
         self._waiting = waiting
         self.boot_ms = boot_ms
         self._ask: Callable[[int], None] = lambda _: None
+        # Of queues that may start few.
+        self.draw_order = DrawOrder(self._stage, boot_ms)
         self._is_leaving = False
         self._drawn: dict[LimitedKey, DrawnTokens] = {}
         # Tokens of keys that were forgotten.
@@ -74,15 +85,36 @@ class LentKeyRates:
 
     def want(self, queue: QueueKey, limit_key: str) -> None:
         """A key of the queue is held back. Of several rates of which no token is here the lowest one is drawn from: a
-        token that another one holds back would lapse."""
-        if self._is_leaving:
-            return
-        limits = [(key, self._limits.limit_of(key)) for key in self._limits.of(queue, limit_key)]
-        short = {key: limit for key, limit in limits if limit is not None and limit.rate and self._is_short(key)}
-        if short:
-            key = min(short, key=lambda each: short[each].rate / short[each].period_ms)
-            self._tokens(key).wants = True
+        token that another one holds back would lapse. Where the queue has none for the key nothing is drawn: its
+        keepers say whether there are any."""
+        short = [] if self._is_leaving else [key for key in self._rated(queue, limit_key) if self._is_short(key)]
+        draws = queue not in self.draw_order or (bool(short) and self.draw_order.admit(queue, limit_key))
+        for key in short[:1] if draws else short:
+            tokens = self._tokens(key)
+            if draws:
+                tokens.wants = True
+            elif not tokens.is_seen(self.boot_ms()):
+                tokens.looks = True
             self._call(key)
+
+    def known(self, queue: QueueKey, limit_key: str) -> KeyTokens | None:
+        """What is known of the tokens that a key of the queue lacks; None: it lacks none."""
+        now_ms, begin_ms, may = self.boot_ms(), -math.inf, list[bool]()
+        for key in self._rated(queue, limit_key):
+            tokens = self._drawn.get(key) or DrawnTokens()
+            if tokens.free(now_ms):
+                continue
+            begins_ms = tokens.begins_ms(now_ms)
+            if begins_ms < math.inf and not tokens.coming(now_ms):
+                return KeyTokens(begins_ms, may=False)
+            begin_ms = max(begin_ms, begins_ms)
+            if begins_ms == math.inf:
+                may.append(tokens.is_seen(now_ms))
+        return KeyTokens(begin_ms, may=all(may[:1])) if begin_ms > -math.inf else None
+
+    def sent(self, queue: QueueKey, limit_key: str, tasks: int) -> None:
+        """So many of the key start."""
+        self.draw_order.sent(queue, limit_key, tasks)
 
     def hold(self, key: LimitedKey, for_ms: int) -> None:
         """A handler was throttled by it: its keeper is to hold all instances."""
@@ -106,7 +138,10 @@ class LentKeyRates:
         for key, grant in grants.items():
             tokens = self._tokens(key)
             tokens.told(asked_ms, asks[key].hold_ms)
-            tokens.granted(asked_ms, now_ms, grant)
+            if asks[key].want:
+                tokens.granted(asked_ms, now_ms, grant)
+            else:
+                tokens.seen(now_ms, grant.again_ms)
 
     def lapse(self) -> None:
         """The lease was lost. What is wanted is wanted still."""
@@ -143,6 +178,26 @@ class LentKeyRates:
             self._lapsed[key.limit] += each.lapsed
             del self._drawn[key]
         self._prune_at = 2 * len(self._drawn) + SLACK_RATES
+
+    def _rated(self, queue: QueueKey, limit_key: str) -> list[LimitedKey]:
+        """By whose tokens a key of the queue goes, the lowest rate first."""
+        limits = [(key, self._limits.limit_of(key)) for key in self._limits.of(queue, limit_key)]
+        rates = {key: limit.rate / limit.period_ms for key, limit in limits if limit is not None and limit.rate}
+        return sorted(rates, key=rates.__getitem__)
+
+    def _stage(self, queue: QueueKey, limit_key: str) -> DrawStage:
+        """Of a key for which there was a token of the queue."""
+        now_ms, has_any, is_asked = self.boot_ms(), False, False
+        for key in self._rated(queue, limit_key) if self._waiting(queue, limit_key) else ():
+            tokens = self._drawn.get(key) or DrawnTokens()
+            coming, is_begun = tokens.coming(now_ms), tokens.free(now_ms) > 0
+            if not coming and tokens.begins_ms(now_ms) < math.inf:
+                return DrawStage.OVER
+            has_any = has_any or tokens.wants or coming > 0
+            is_asked = is_asked or (not is_begun and (tokens.wants or coming > 0))
+        if not has_any:
+            return DrawStage.OVER
+        return DrawStage.ASKED if is_asked else DrawStage.READY
 
     def _is_short(self, key: LimitedKey) -> bool:
         """No token is here, and nobody knows when there may be one."""

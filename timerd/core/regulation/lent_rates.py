@@ -84,6 +84,10 @@ class LentRates:
         )
         return self.of(labels).want(sum(map(self._due, queues)))
 
+    def coming(self, labels: LimitLabels) -> int:
+        """How many may start by it now, or when their tokens begin."""
+        return self.of(labels).coming(self.boot_ms())
+
     def hold(self, labels: LimitLabels, for_ms: int) -> None:
         """A handler was throttled by it: its keeper is to hold all instances."""
         tokens = self.of(labels)

@@ -9,12 +9,13 @@ list them: it takes from all of them in one step, or from none.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
 from timerd.core.dispatch import Allowance, HandCount, Slice
+from timerd.core.regulation.draw_order import DrawOrder
 from timerd.core.regulation.known_rules import KnownRules
 from timerd.core.regulation.lent_limits import LentLimits
 from timerd.core.regulation.lent_rates import LentRates
@@ -23,6 +24,11 @@ from timerd.core.taken import QueueKey
 from timerd.model.keeping import LimitLabels
 from timerd.model.named_limits import LimitName
 from timerd.model.regulations import Order, QueueLimit, Regulation
+
+# A queue that may start one in so long, or fewer, starts few: by then a token of another rate may be there or not.
+FEW_MS = 200
+# While keys of such a queue wait with its tokens it is looked at so often.
+LOOK_MS = 50
 
 
 class Why(StrEnum):
@@ -79,6 +85,8 @@ class RuleLimits:
         self._doubt_ms = doubt_ms
         self._hand = hand
         self._opened = opened
+        self._order: DrawOrder | None = None
+        self._opens_ms: Callable[[QueueKey, int, int], float] = lambda _, __, ___: -math.inf
         self._own: dict[QueueKey, LimitCount] = {}
         self._named: dict[LimitName, LimitCount] = {}
         self._applied: dict[QueueKey, _Applied] = {}
@@ -117,6 +125,11 @@ class RuleLimits:
             for count in applied.counts:
                 self._lent.used(count.labels)
         return max((count.sent(sent.tasks, sent.now_ms) for count in applied.counts), default=sent.now_ms)
+
+    def draws_by(self, order: DrawOrder, opens_ms: Callable[[QueueKey, int, int], float]) -> None:
+        """Of queues that may start few, whose limit keys draw tokens as well. `opens_ms`: when one of the keys may go,
+        as far as is known, where up to so many of them draw now."""
+        self._order, self._opens_ms = order, opens_ms
 
     def granted(self, labels: LimitLabels) -> None:
         """More may be sent by it than before, or it is known when."""
@@ -171,7 +184,7 @@ class RuleLimits:
 
     def _within(self, counts: Iterable[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
         """Of several that allow nothing, the one that does so for longest says when to ask again."""
-        least, next_ms, short = tasks, float(now_ms), list[LimitCount]()
+        least, short = tasks, dict[LimitCount, float]()
         for count in counts:
             allowed = self._allowed(count, tasks, now_ms)
             least = min(least, allowed.tasks)
@@ -179,23 +192,54 @@ class RuleLimits:
                 count.waiting.discard(queue)
                 continue
             count.hold_back(queue)
-            short.append(count)
-            next_ms = max(next_ms, allowed.next_ms)
+            short[count] = allowed.next_ms
             if allowed.next_ms == math.inf:
                 self._watch(count)
-        if short and self._lent is not None:
-            self._want(short, self._lent)
-        return Allowance(least, next_ms)
+        allowed = Allowance(least, max(short.values(), default=now_ms))
+        if self._lent is None or self._rates is None:
+            return allowed
+        if self._order is not None and _starts_few(counts) and not self._shares_keys(queue):
+            coming = min(self._rates.coming(count.labels) for count in counts if count.rate is not None)
+            allowed = Allowance(self._order.allow(queue, coming, least), now_ms + LOOK_MS)
+            return self._of_few(queue, short, self._order.left(queue), now_ms) if short else allowed
+        if self._order is not None:
+            self._order.forget(queue)
+        if short and (scarcest := self._lacks(short, self._lent)) is not None:
+            self._rates.want(scarcest.labels)
+        return allowed
 
-    def _want(self, short: Sequence[LimitCount], lent: LentLimits) -> None:
+    def _shares_keys(self, queue: QueueKey) -> bool:
+        """With a queue that may have each token of a key as soon as there is one: who looks first is too late."""
+        names = [LimitName(queue.namespace, limit) for limit in self._known.of(queue).limits]
+        return any(self._known.is_keyed(name) and len(self._known.listed_by(name)) > 1 for name in names)
+
+    def _of_few(self, queue: QueueKey, short: Mapping[LimitCount, float], draws: int, now_ms: int) -> Allowance:
+        """A token that none of the keys could use is not drawn, for another instance would miss it. For one that begins
+        soon a key draws its own meanwhile."""
+        assert self._rates is not None
+        assert self._lent is not None
+        if self._lacks(short, self._lent) is None:
+            return Allowance(0, max(short.values()))
+        lacking = [count for count in short if not self._rates.coming(count.labels)]
+        if not lacking:
+            if draws:
+                self._opens_ms(queue, draws, now_ms)
+            return Allowance(0, max(short.values()))
+        scarcest = _scarcest(lacking)
+        if short[scarcest] < math.inf:
+            return Allowance(0, short[scarcest])
+        if (opens_ms := self._opens_ms(queue, 0, now_ms)) > now_ms:
+            return Allowance(0, opens_ms)
+        self._rates.want(scarcest.labels)
+        return Allowance(0, math.inf)
+
+    def _lacks(self, short: Collection[LimitCount], lent: LentLimits) -> LimitCount | None:
         """Permits first, for they stay, then the tokens of the lowest rate: one that another limit holds back would
-        lapse."""
+        lapse. Returns the limit of that rate; None: permits are waited for."""
         full = [each for each in short if each.rate is None or (each.limit.max_in_hand and not lent.free(each.labels))]
         for count in full:
             lent.want(count.labels)
-        if not full and self._rates is not None:
-            scarcest = min(short, key=lambda count: count.limit.rate / count.limit.period_ms)
-            self._rates.want(scarcest.labels)
+        return None if full else _scarcest(short)
 
     def _allowed(self, count: LimitCount, tasks: int, now_ms: int) -> Allowance:
         if not count.limit.max_in_hand:
@@ -290,6 +334,17 @@ class RuleLimits:
         if self._applied and (known := self._applied.pop(queue, None)) is not None:
             _left(queue, known.counts, ())
         self._own.pop(queue, None)
+        if self._order is not None:
+            self._order.forget(queue)
+
+
+def _scarcest(counts: Iterable[LimitCount]) -> LimitCount:
+    return min(counts, key=lambda count: count.limit.rate / count.limit.period_ms)
+
+
+def _starts_few(counts: Iterable[LimitCount]) -> bool:
+    rated = [count.limit for count in counts if count.rate is not None]
+    return any(limit.rate * FEW_MS <= limit.period_ms for limit in rated)
 
 
 def _left(queue: QueueKey, before: Sequence[LimitCount] | None, now: Sequence[LimitCount] | None) -> None:

@@ -116,14 +116,18 @@ class SharedKeyLimits:
         if least.tasks:
             return least
         shut = [room for room in rooms if not room.tasks]
-        last = max(shut, key=lambda room: room.next_ms)
-        return last._replace(tasks=0, is_shared=all(room.is_shared for room in shut))
+        last = max(shut, key=lambda room: room.next_ms)._replace(tasks=0)
+        if self._lent_rates is not None and queue in self._lent_rates.draw_order:
+            return self._of_few(self._lent_rates, queue, limit_key, last, picked, now_ms)
+        return last._replace(is_shared=all(room.is_shared for room in shut))
 
     def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
         return self._queues.weight(queue, limit_key, now_ms)
 
     def sent(self, queue: QueueKey, limit_key: str, tasks: int, now_ms: int) -> None:
         self._queues.sent(queue, limit_key, tasks, now_ms)
+        if self._lent_rates is not None:
+            self._lent_rates.sent(queue, limit_key, tasks)
         if self.lent is not None:
             self.lent.used(queue, limit_key, tasks)
         for each in self._by(queue, limit_key):
@@ -140,6 +144,10 @@ class SharedKeyLimits:
                 self._hands.of(other, limit_key).on_less = partial(self._less, queue.namespace, limit_key)
         if self.lent is not None and not self._want(self.lent, queue, limit_key) and self._lent_rates is not None:
             self._lent_rates.want(queue, limit_key)
+
+    def opens_ms(self, queue: QueueKey, draws: int, now_ms: int) -> float:
+        """When one of the keys may go, as far as is known; up to so many of them draw a token."""
+        return self._keys.opens_ms(queue, draws, now_ms)
 
     def granted(self, keys: Iterable[LimitedKey]) -> set[QueueKey]:
         """More of them may be sent than before. Returns the queues that waited for it."""
@@ -204,10 +212,35 @@ class SharedKeyLimits:
         """Of each limit of which no more permits are here than are about to be used. Whether there is one: permits come
         first, for they stay, and a token would lapse."""
         picked = self._asked[2] if self._asked is not None and self._asked[:2] == (queue, limit_key) else 0
-        short = [key for key in lent.keys_of(queue, limit_key) if lent.free(key) <= picked]
+        short = self._full(lent, queue, limit_key, picked)
         for key in short:
             lent.want(key)
         return bool(short)
+
+    @staticmethod
+    def _full(lent: LentKeys, queue: QueueKey, limit_key: str, picked: int) -> list[LimitedKey]:
+        """Limits of which no more permits are here than are about to be used."""
+        return [key for key in lent.keys_of(queue, limit_key) if lent.free(key) <= picked]
+
+    def _of_few(
+        self, rates: LentKeyRates, queue: QueueKey, limit_key: str, room: KeyRoom, picked: int, now_ms: int
+    ) -> KeyRoom:
+        """Of a queue that may start few, where the key may start nothing: what is known of its tokens, once there are
+        permits."""
+        if not limit_key or (self.lent is not None and self._full(self.lent, queue, limit_key, picked)):
+            return room
+        known = rates.known(queue, limit_key)
+        if known is None:
+            return room
+        if known.next_ms == math.inf:
+            # Else it was throttled.
+            is_asked = room.next_ms == math.inf
+            draws = is_asked and rates.draw_order.draws(queue, limit_key)
+            return room._replace(draws=draws, may=is_asked and known.may)
+        next_ms = now_ms + max(1, math.ceil(known.next_ms - rates.boot_ms()))
+        if next_ms < room.next_ms < math.inf:
+            return room
+        return room._replace(next_ms=next_ms, may=known.may)
 
     def _is_short(self, queue: QueueKey, limit_key: str, next_ms: float) -> bool:
         """Where they are lent, none is here as long as nobody wants one."""

@@ -53,17 +53,19 @@ class TokenKeeper:
         self._at_ms = max(self._at_ms, now_ms + for_ms)
 
     def draw(self, name: str, want: int, limit: QueueLimit | None, now_ms: int) -> TokenGrant:
-        """So many for that instance, by the limit as it is now."""
+        """So many for that instance, by the limit as it is now. None are wanted: whether there are any."""
         rate = self._by(limit) if limit is not None and limit.rate else None
-        if rate is None or not want:
+        if rate is None:
             return TokenGrant(0, 0, UNRULED_MS if want else 0)
         self._at_ms = max(self._at_ms, now_ms)
+        if not want:
+            return TokenGrant(0, 0, self._again_ms(rate, now_ms))
         at_ms = self._at_ms
         known = self._drawers.get(name, _Drawer(now_ms, 0))
         before = sum(each.served < known.served for each in self._hungry(now_ms, but=name))
         if at_ms <= now_ms + AHEAD_MS and (tokens := min(want, self._even(name, now_ms), self._room(rate, now_ms))):
             return self._served(name, tokens, rate, now_ms)
-        again_ms = max(SOON_MS, rate.next_ms(at_ms) - AHEAD_MS - now_ms) + before * TURN_MS
+        again_ms = self._again_ms(rate, now_ms) + before * TURN_MS
         self._drawers[name] = _Drawer(now_ms + again_ms + FORGET_MS, known.served)
         return TokenGrant(0, 0, again_ms)
 
@@ -95,6 +97,11 @@ class TokenKeeper:
     def _room(self, rate: RateLimit, now_ms: int) -> int:
         """T1: what the rate allows by then."""
         return rate.free(max(self._at_ms, now_ms + AHEAD_MS))
+
+    def _again_ms(self, rate: RateLimit, now_ms: int) -> int:
+        """There are none before that; 0: there are some."""
+        has_some = self._at_ms <= now_ms + AHEAD_MS and self._room(rate, now_ms)
+        return 0 if has_some else max(SOON_MS, rate.next_ms(self._at_ms) - AHEAD_MS - now_ms)
 
     def _served(self, name: str, tokens: int, rate: RateLimit, now_ms: int) -> TokenGrant:
         self._at_ms = rate.next_ms(self._at_ms, tokens)

@@ -17,6 +17,8 @@ from typing import NamedTuple
 TOKEN_MS = 950
 # Who uses up what it has drawn in so long draws twice as much next time.
 QUICK_MS = 250
+# So long it is taken for true that the keeper has some.
+SEEN_MS = 100
 
 
 class TokenGrant(NamedTuple):
@@ -36,14 +38,16 @@ class _Bunch:
 
 
 class DrawnTokens:
-    """Of one limit at one instance. `wants`: something is held back for want of them. `drawn`, `lapsed`: how many so
-    far. Times are of a clock that is never set."""
+    """Of one limit at one instance. `wants`: something is held back for want of them. `looks`: it is to be found out
+    whether there are any. `drawn`, `lapsed`: how many so far. Times are of a clock that is never set."""
 
     def __init__(self) -> None:
-        self.wants = False
+        self.wants = self.looks = False
         self.drawn = self.lapsed = 0
         self._bunches: deque[_Bunch] = deque()
         self._again_ms = -math.inf
+        # When the keeper has said that it has some.
+        self._seen_ms = -math.inf
         self._most = 1
         # Since a handler was throttled; and the keeper has heard of it.
         self._held_ms = self._told_ms = -math.inf
@@ -52,6 +56,15 @@ class DrawnTokens:
         """How many may start now."""
         self._drop(now_ms)
         return sum(each.left for each in self._bunches if each.begin_ms <= now_ms)
+
+    def coming(self, now_ms: float) -> int:
+        """How many may start now, or will when they begin."""
+        self._drop(now_ms)
+        return sum(each.left for each in self._bunches)
+
+    def is_seen(self, now_ms: float) -> bool:
+        """The keeper has some, as far as is known."""
+        return now_ms < self._seen_ms + SEEN_MS
 
     def begins_ms(self, now_ms: float) -> float:
         """When there may be more; infinite: when the keeper has answered."""
@@ -70,7 +83,7 @@ class DrawnTokens:
 
     def is_due(self, now_ms: float) -> bool:
         """Whether the keeper is to be called: one bunch is waited for at a time."""
-        return self.is_held_unsaid(now_ms) or (self.wants and self.begins_ms(now_ms) == math.inf)
+        return self.is_held_unsaid(now_ms) or ((self.wants or self.looks) and self.begins_ms(now_ms) == math.inf)
 
     def want(self, due: int) -> int:
         """How many to draw, where so many tasks are due or soon will be."""
@@ -79,11 +92,19 @@ class DrawnTokens:
     def granted(self, asked_ms: float, now_ms: float, grant: TokenGrant) -> None:
         """In answer to a call that was made then."""
         self._again_ms = now_ms + grant.again_ms
-        self.wants = False
+        self.wants = self.looks = False
+        self._seen_ms = -math.inf
         if grant.tokens:
             begin_ms, end_ms = now_ms + grant.after_ms, asked_ms + grant.after_ms + TOKEN_MS
             self._bunches.append(_Bunch(begin_ms, end_ms, grant.tokens, grant.tokens))
             self.drawn += grant.tokens
+
+    def seen(self, now_ms: float, again_ms: int) -> None:
+        """None were drawn: the keeper has some, or has none before so long."""
+        self.looks = False
+        self._again_ms = now_ms + again_ms
+        self._seen_ms = -math.inf if again_ms else now_ms
+        self.wants = self.wants and not again_ms
 
     # -- when a service says: wait --------------------------------------------------------------------------------
 
@@ -104,7 +125,7 @@ class DrawnTokens:
     def is_over(self, now_ms: float) -> bool:
         """It says nothing that one of which nothing was drawn would not say."""
         self._drop(now_ms)
-        is_waited_for = bool(self._bunches) or self.wants or self._again_ms > now_ms
+        is_waited_for = bool(self._bunches) or self.wants or self.looks or self._again_ms > now_ms
         return not is_waited_for and self._held_ms <= now_ms
 
     def lapse(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
@@ -27,6 +28,8 @@ from timerd.core.regulation import (
 from timerd.core.taken import QueueKey
 from timerd.model.pushback import Pushback
 from timerd.services.dispatch.delivery import HoldsLimit
+from timerd.services.engine.loaded import Loaded
+from timerd.services.engine.taking_turns import FILED_AT_ONCE
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
 from timerd.services.regulation.borrowing import Borrowing
@@ -48,6 +51,15 @@ def due_soon(scheduler: Scheduler, now_ms: Callable[[], int], queue: QueueKey) -
     """How many tasks of the queue are due here, or will be while a call is under way."""
     until_ms = now_ms() + DUE_SOON_MS
     return sum(each.due_rows(queue, until_ms, MAX_DELIVER_TASKS) for each in scheduler.machines.values())
+
+
+def filed(loaded: Loaded, queue: QueueKey, now_ms: int) -> float:
+    """What is due of the queue is told apart by its limit keys, some at once. Returns when there is more to."""
+    giving = loaded.giving(queue) if not loaded.is_opening(queue) else []
+    for each in giving:
+        if (due_ms := each.next_ms(queue)) is not None and due_ms <= now_ms:
+            each.file_due(queue, FILED_AT_ONCE, now_ms)
+    return max(now_ms + 1, min((ms for each in giving if (ms := each.next_ms(queue)) is not None), default=math.inf))
 
 
 class RulesInForce:
@@ -100,6 +112,8 @@ class RulesInForce:
         telling = RuleTelling(peers, membership, runner) if peers is not None else None
         key_rates = self._key_rates(scheduler.memory.limit_keys.waiting)
         keys = self._keys(scheduler.memory, key_rates)
+        if key_rates is not None:
+            self.by_rules.draws_by(key_rates.draw_order, partial(self._opens_ms, keys, Loaded(scheduler)))
         borrowing = drawing = key_borrowing = key_drawing = None
         if peers is not None and self.lent is not None and self.rates is not None and self.lent_keys is not None:
             granted, asking = self.by_rules.granted, LimitPeers(peers, membership)
@@ -127,6 +141,14 @@ class RulesInForce:
         if is_held and self.by_rules.has_rate(labels):
             rates.hold(labels, throttle.after_ms)
         return ""
+
+    @staticmethod
+    def _opens_ms(keys: SharedKeyLimits, loaded: Loaded, queue: QueueKey, draws: int, now_ms: int) -> float:
+        """When one of the keys of the queue may go, also one that has something due since a moment ago."""
+        if (opens_ms := keys.opens_ms(queue, draws, now_ms)) <= now_ms:
+            return opens_ms
+        next_ms = filed(loaded, queue, now_ms)
+        return min(keys.opens_ms(queue, draws, now_ms), next_ms)
 
     def _granted(self, keys: SharedKeyLimits, more: Collection[LimitedKey]) -> None:
         if opened := keys.granted(more):
