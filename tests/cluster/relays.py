@@ -73,7 +73,7 @@ class Instance:
         # Instances that have said in the store that they leave.
         self.going: set[str] = set()
         self.server = grpc.aio.server()
-        work = WorkService(self.home, KeptResults(cast(Verbs, None)), self.hanging_up)
+        work = WorkService(self.home, KeptResults(cast(Verbs, None), lambda digest, result: None), self.hanging_up)
         self.service = RelayService(self.delivery, self.asking, TOKEN, self.going.__contains__, self.hanging_up)
         self.server.add_generic_rpc_handlers((work_handler(work), self.service.handler()))
         self.port = self.server.add_insecure_port("127.0.0.1:0")

@@ -122,7 +122,9 @@ async def serving(*limits: Limit) -> AsyncIterator[Rig]:
     firing, alarm = FakeFiring(), FakeAlarm()
     delivery = Delivery(firing, alarm, DeliveryMachine(firing.secret, GRACE_MS), server="here", limits=limits)
     server = grpc.aio.server()
-    server.add_generic_rpc_handlers((work_handler(WorkService(delivery, KeptResults(cast(Verbs, None)))),))
+    server.add_generic_rpc_handlers(
+        (work_handler(WorkService(delivery, KeptResults(cast(Verbs, None), lambda digest, result: None))),)
+    )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:

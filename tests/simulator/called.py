@@ -37,6 +37,7 @@ from timerd.config import ServerConfig
 from timerd.model.identity import parse_task_id
 from timerd.services.api import TimerApi
 from timerd.services.calls.due_times import MAX_WAIT_MS
+from timerd.services.calls.results import KeptResults
 from timerd.services.node import Node
 from timerd.services.work.work_service import WorkService
 from timerd.v1 import timer_service_pb2 as wire
@@ -95,6 +96,9 @@ class CalledRun(Run):
         self.api = TimerApi(node.engine, config)
         node.delivery.on_durable(self.api.ends.settled)
         return node
+
+    def _results(self) -> KeptResults:
+        return self.api.results
 
     async def stop(self) -> None:
         self.owner.context.run(self.api.ends.stop)

@@ -72,8 +72,12 @@ class Run:
         self.wires = Wires()
         self.going_away = False
         self.node = owner.context.run(self._assemble, LoopClock(loop), cast(Store, store), config, settings)
-        self.work = WorkService(self.node.delivery, KeptResults(self.node.engine))
+        self.work = WorkService(self.node.delivery, self._results())
         owner.spawn(self.node.start())
+
+    def _results(self) -> KeptResults:
+        """Nobody waits for one."""
+        return KeptResults(self.node.engine, lambda digest, result: None)
 
     def _assemble(self, clock: LoopClock, store: Store, config: ServerConfig, settings: HoldingSettings) -> Node:
         """As bootstrap.assemble."""

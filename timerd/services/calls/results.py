@@ -18,9 +18,10 @@ MAX_RESULT_BYTES = 64 * 1024
 
 
 class KeptResults:
-    """Of the tasks of all namespaces. `kept` is told the digests of tasks and what is kept of their first attempts."""
+    """Of the tasks of all namespaces. `kept` is told the digests of tasks and what is kept of their first attempts: by
+    that callers are answered (task_ends.py)."""
 
-    def __init__(self, verbs: Verbs, kept: Callable[[bytes, bytes], None] = lambda digest, result: None) -> None:
+    def __init__(self, verbs: Verbs, kept: Callable[[bytes, bytes], None]) -> None:
         self._verbs = verbs
         self._kept = kept
 
