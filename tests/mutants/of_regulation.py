@@ -161,6 +161,18 @@ MUTANTS = (
         tests=("tests/property/test_drawn_tokens.py::test_what_was_hoarded_lapses_however_late_its_answer_was",),
     ),
     Mutant(
+        name="waits-by-an-old-rule",
+        guarantee="G20",
+        file="timerd/core/regulation/tokens.py",
+        old="min(grant.again_ms, ASKED_AGAIN_MS)",
+        new="grant.again_ms",
+        breaks="who was told that a rate of one an hour has nothing waits that hour, though the rate was raised",
+        tests=(
+            "tests/property/test_drawn_tokens.py"
+            "::test_who_was_told_to_wait_for_an_hour_hears_of_a_higher_rate_within_a_minute",
+        ),
+    ),
+    Mutant(
         name="burst-of-each-keeper",
         guarantee="G20",
         file="timerd/core/regulation/token_keeper.py",

@@ -172,6 +172,23 @@ def test_a_change_counts_on_what_was_counted() -> None:
     assert changed.draw("a", 1, QueueLimit(3), 0) == TokenGrant(0, 0, keeping.UNRULED_MS)
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_who_was_told_to_wait_for_an_hour_hears_of_a_higher_rate_within_a_minute(looks: bool) -> None:
+    kept, tokens = keeper(), DrawnTokens()
+    hourly, minutely = QueueLimit(0, 1, 3_600_000, 1), QueueLimit(0, 10, 60_000, 1)
+    assert kept.draw("b", 1, hourly, 0).tokens == 1
+    grant = kept.draw("a", 0 if looks else 1, hourly, 1_000)
+    assert grant.again_ms > 3_590_000
+    tokens.wants = True
+    if looks:
+        tokens.seen(1_000, grant.again_ms)
+    else:
+        tokens.granted(1_000, 1_000, grant)
+    tokens.wants = True
+    assert (tokens.is_due(60_000), tokens.is_due(61_000)) == (False, True)
+    assert kept.draw("a", 1, minutely, 61_000).tokens == 1
+
+
 def test_who_looks_hears_whether_there_are_any_and_nothing_is_counted() -> None:
     kept, slow = keeper(), QueueLimit(0, 1, 1_000, 2)
     assert [kept.draw("b", 0, slow, 0) for _ in range(9)] == [TokenGrant(0, 0, 0)] * 9

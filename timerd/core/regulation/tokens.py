@@ -19,10 +19,13 @@ TOKEN_MS = 950
 QUICK_MS = 250
 # So long it is taken for true that the keeper has some.
 SEEN_MS = 100
+# Whatever the keeper has said it is asked again then: its rule may have changed, and it tells nobody.
+ASKED_AGAIN_MS = 60_000
 
 
 class TokenGrant(NamedTuple):
-    """`tokens` that begin `after_ms` after this is heard. `again_ms`: none before that, so it is asked again then."""
+    """`tokens` that begin `after_ms` after this is heard. `again_ms`: none before that by the rule as it is, so it is
+    asked again then, or after a minute."""
 
     tokens: int
     after_ms: int
@@ -91,7 +94,7 @@ class DrawnTokens:
 
     def granted(self, asked_ms: float, now_ms: float, grant: TokenGrant) -> None:
         """In answer to a call that was made then."""
-        self._again_ms = now_ms + grant.again_ms
+        self._again_ms = now_ms + min(grant.again_ms, ASKED_AGAIN_MS)
         self.wants = self.looks = False
         self._seen_ms = -math.inf
         if grant.tokens:
@@ -102,7 +105,7 @@ class DrawnTokens:
     def seen(self, now_ms: float, again_ms: int) -> None:
         """None were drawn: the keeper has some, or has none before so long."""
         self.looks = False
-        self._again_ms = now_ms + again_ms
+        self._again_ms = now_ms + min(again_ms, ASKED_AGAIN_MS)
         self._seen_ms = -math.inf if again_ms else now_ms
         self.wants = self.wants and not again_ms
 
