@@ -182,7 +182,7 @@ class RuleLimits:
         found = self._named.get(LimitName(labels.namespace, labels.limit)) if labels.limit else None
         return found or self._own.get(QueueKey(labels.namespace, labels.queue))
 
-    def _within(self, counts: Iterable[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
+    def _within(self, counts: Sequence[LimitCount], queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
         """Of several that allow nothing, the one that does so for longest says when to ask again."""
         least, short = tasks, dict[LimitCount, float]()
         for count in counts:

@@ -116,10 +116,11 @@ class SharedKeyLimits:
         if least.tasks:
             return least
         shut = [room for room in rooms if not room.tasks]
-        last = max(shut, key=lambda room: room.next_ms)._replace(tasks=0)
+        last = max(shut, key=lambda room: room.next_ms)
+        last = last._replace(tasks=0, is_shared=all(room.is_shared for room in shut))
         if self._lent_rates is not None and queue in self._lent_rates.draw_order:
             return self._of_few(self._lent_rates, queue, limit_key, last, picked, now_ms)
-        return last._replace(is_shared=all(room.is_shared for room in shut))
+        return last
 
     def weight(self, queue: QueueKey, limit_key: str, now_ms: int) -> float:
         return self._queues.weight(queue, limit_key, now_ms)
